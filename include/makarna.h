@@ -194,11 +194,12 @@ enum {
     MK_TOKENIZE_SPECIAL = 2 /* recognise control tokens in the text; otherwise they are plain text */
 };
 
-/* Text (UTF-8, any bytes) to token ids, as the model's own tokenizer gives them. Tokens that the vocabulary
- * marks as user-defined are always recognised; where several begin at one place, the longest. Each byte of an
- * invalid sequence stands for itself: its byte token, or the unknown token; it is no letter, number or space.
- * A byte for which a byte-level vocabulary has no token is left out. Writes at most `capacity` ids and sets
- * *count; MK_ERR_MEMORY if they (*count is then what is needed) or the scratch do not suffice. */
+/* Text (UTF-8, any bytes) to token ids, as the model's own tokenizer gives them. Tokens that the
+ * vocabulary marks as user-defined are always recognised; of several that begin at one place, the
+ * longest. Each byte of an invalid sequence stands for itself: its byte token, or the unknown token; it is
+ * no letter, number or space. A byte for which a byte-level vocabulary has no token is left out. Writes at
+ * most `capacity` ids and sets *count; MK_ERR_MEMORY if they (*count is then what is needed) or the scratch
+ * do not suffice. */
 mk_status mk_tokenize(const mk_model *model, const char *text, size_t text_bytes, unsigned flags, int32_t *ids,
                       size_t capacity, size_t *count, void *scratch, size_t scratch_bytes, mk_error *err);
 

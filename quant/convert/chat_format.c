@@ -18,16 +18,25 @@ static const chat_format chatml = {
 
 /* The loop over messages and the generation prompt that all ChatML templates below share. The line breaks
  * of the literals are written out in some sources and escaped in others: NL stands for either. */
-#define CHATML_MESSAGE(NL)                                                                                     \
-    "{{'" IM_START "' + message['role'] + '" NL "' + message['content'] + '" IM_END "' + '" NL "'}}{% endfor " \
-                                                                                               "%}"
-#define CHATML_GENERATION(NL) "{% if add_generation_prompt %}{{ '" IM_START "assistant" NL "' }}{% endif %}"
-#define CHATML_PLAIN(NL) "{% for message in messages %}" CHATML_MESSAGE(NL) CHATML_GENERATION(NL)
-#define DEFAULT_NO_GENERATION                                                                                  \
-    "{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}"
-#define CHATML_WITH_SYSTEM(NL, SYSTEM)                                                                         \
-    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '" IM_START        \
-    "system" NL SYSTEM IM_END NL "' }}{% endif %}" CHATML_MESSAGE(NL) CHATML_GENERATION(NL)
+/* clang-format off */
+#define CHATML_MESSAGE(NL)                                                          \
+    "{{'" IM_START "' + message['role'] + '" NL "' + message['content'] + "         \
+    "'" IM_END "' + '" NL "'}}"                                                     \
+    "{% endfor %}"
+#define CHATML_GENERATION(NL)                                                       \
+    "{% if add_generation_prompt %}{{ '" IM_START "assistant" NL "' }}{% endif %}"
+#define CHATML_PLAIN(NL)                                                            \
+    "{% for message in messages %}" CHATML_MESSAGE(NL) CHATML_GENERATION(NL)
+#define CHATML_WITH_SYSTEM(NL, SYSTEM)                                              \
+    "{% for message in messages %}"                                                 \
+    "{% if loop.first and messages[0]['role'] != 'system' %}"                       \
+    "{{ '" IM_START "system" NL SYSTEM IM_END NL "' }}"                             \
+    "{% endif %}" CHATML_MESSAGE(NL) CHATML_GENERATION(NL)
+#define DEFAULT_NO_GENERATION                                                       \
+    "{% if not add_generation_prompt is defined %}"                                 \
+    "{% set add_generation_prompt = false %}"                                       \
+    "{% endif %}"
+/* clang-format on */
 
 #define SMOLLM2_SYSTEM "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 

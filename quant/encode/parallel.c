@@ -2,15 +2,14 @@
 #include "quant/encode/parallel.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <unistd.h>
 
 typedef struct loop {
     void (*body)(void *context, uint64_t index, uint32_t worker);
     void *context;
-    uint64_t count;
-    atomic_uint_fast64_t next;
+    uint64_t count, next;
+    pthread_mutex_t lock; /* of next */
 } loop;
 
 typedef struct worker {
@@ -20,11 +19,18 @@ typedef struct worker {
     pthread_t thread;
 } worker;
 
+static uint64_t next_index(loop *l)
+{
+    pthread_mutex_lock(&l->lock);
+    uint64_t index = l->next++;
+    pthread_mutex_unlock(&l->lock);
+    return index;
+}
+
 static void *work(void *argument)
 {
     const worker *w = argument;
-    uint64_t index;
-    while ((index = atomic_fetch_add(&w->loop->next, 1)) < w->loop->count)
+    for (uint64_t index; (index = next_index(w->loop)) < w->loop->count;)
         w->loop->body(w->loop->context, index, w->number);
     return NULL;
 }
@@ -37,6 +43,7 @@ void parallel_for(uint32_t threads, uint64_t count, void (*body)(void *context, 
     threads = threads > PARALLEL_MAX ? PARALLEL_MAX : threads < 1 ? 1 : threads;
     if (threads > count)
         threads = count ? (uint32_t)count : 1;
+    pthread_mutex_init(&l.lock, NULL);
     for (uint32_t i = 0; i < threads; i++) {
         workers[i] = (worker){.loop = &l, .number = i};
         if (i > 0)
@@ -46,6 +53,7 @@ void parallel_for(uint32_t threads, uint64_t count, void (*body)(void *context, 
     for (uint32_t i = 1; i < threads; i++)
         if (workers[i].started)
             pthread_join(workers[i].thread, NULL);
+    pthread_mutex_destroy(&l.lock);
 }
 
 uint32_t parallel_default(void)

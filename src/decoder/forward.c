@@ -57,8 +57,12 @@ static void project(mk_context *ctx, const mk_activations *x, uint32_t tokens, c
     for (uint32_t i = 0; i < count; i++)
         items += chunks_of(parts[i].w, chunk);
     projection_job job = {ctx, x, tokens, parts, count, chunk};
-    mk_pool_run(ctx->pool, project_item, &job, items);
+    mk_pool_run(ctx->pool, project_item, &job, items,
+                (uint64_t)groups * MKN_GROUP * x->blocks * MKN_BLOCK * tokens);
 }
+
+/* What norms, transforms and quantization take for each value, in multiply-accumulates of a matrix. */
+#define VALUE_WORK 16u
 
 /* ---- Steps that work on one token at a time ---------------------------------------------------- */
 
@@ -106,7 +110,7 @@ static void prepare_input(mk_context *ctx, mk_item item, const mk_matrix *w, tok
     job.cols = w->cols;
     job.transform = w->transformed;
     ctx->input.blocks = w->blocks;
-    mk_pool_run(ctx->pool, item, &job, tokens);
+    mk_pool_run(ctx->pool, item, &job, tokens, (uint64_t)tokens * w->cols * VALUE_WORK);
 }
 
 /* The input of w is the RMS norm of the rows. */
@@ -217,8 +221,9 @@ static void attention_half(mk_context *ctx, uint32_t index, uint32_t tokens)
                               {&layer->k, ctx->k, ctx->kv_stride},
                               {&layer->v, ctx->v, ctx->kv_stride}};
     project(ctx, &ctx->input, tokens, qkv, 3);
-    mk_pool_run(ctx->pool, store_item, &job, tokens);
-    mk_pool_run(ctx->pool, attend_item, &job, tokens * m->kv_heads);
+    mk_pool_run(ctx->pool, store_item, &job, tokens, (uint64_t)tokens * layer->q.rows * VALUE_WORK);
+    mk_pool_run(ctx->pool, attend_item, &job, tokens * m->kv_heads,
+                (uint64_t)tokens * (ctx->position + tokens) * layer->q.rows * 2);
     prepare_input(ctx, quantize_item, &layer->o, (token_job){.rows = ctx->attended, .stride = ctx->q_stride}, tokens);
     const projection o = {&layer->o, ctx->normed, ctx->hidden_stride};
     project(ctx, &ctx->input, tokens, &o, 1);
@@ -257,7 +262,7 @@ void mk_forward(mk_context *ctx, const int32_t *tokens, uint32_t count, uint32_t
     for (uint32_t t = 0; t < count; t++)
         mk_dequantize_row(&ctx->weights.embedding, (uint32_t)tokens[t],
                           ctx->residual + (size_t)t * ctx->hidden_stride);
-    mk_pool_run(ctx->pool, angles_item, &job, count);
+    mk_pool_run(ctx->pool, angles_item, &job, count, (uint64_t)count * ctx->model->rope_dims * VALUE_WORK);
     for (uint32_t i = 0; i < ctx->model->layers; i++) {
         attention_half(ctx, i, count);
         mlp_half(ctx, i, count);

@@ -80,7 +80,8 @@ typedef struct mk_attention_steps {
     float (*quantize)(const float *x, uint32_t n, uint32_t padded, int8_t *codes);
 
     /* Step 2, by mk_kv_type: queries [group][head size padded to 32], f [group], scores [group][stride]. */
-    void (*scores[2])(const mk_attention *a, const int8_t *queries, const float *f, float *scores, size_t stride);
+    void (*scores[2])(const mk_attention *a, const int8_t *queries, const float *f, float *scores,
+                      size_t stride);
 
     /* Step 3: s[count] becomes e; returns the sum. May use s up to the stride. */
     float (*softmax)(float *s, uint32_t count);

@@ -1,7 +1,6 @@
 /* avx2.c - x86-64 with AVX2, FMA and F16C. Flags: -mavx2 -mfma -mf16c. */
-#include "kernels/avx2.h"
-
 #if defined(__x86_64__) && defined(__AVX2__)
+#include "kernels/avx2.h"
 
 #include <immintrin.h>
 
@@ -162,7 +161,8 @@ static inline __attribute__((always_inline)) void hadamard_begin(float *x, const
 }
 
 /* Strides `stride` to stride * count / 2; values that far apart are at x, x + stride, ... */
-static inline __attribute__((always_inline)) void hadamard_widen(float *x, uint32_t stride, const uint32_t count)
+static inline __attribute__((always_inline)) void hadamard_widen(float *x, uint32_t stride,
+                                                                 const uint32_t count)
 {
     for (uint32_t i = 0; i < stride; i += 8) {
         __m256 v[4];
@@ -208,7 +208,8 @@ void mk_avx2_hadamard(float *x, uint32_t n)
     mk_scalar_hadamard(x, n);
 }
 
-void mk_avx2_quantize(const float *x, uint32_t cols, bool transform, int8_t *codes, float *scales, int32_t *sums)
+void mk_avx2_quantize(const float *x, uint32_t cols, bool transform, int8_t *codes, float *scales,
+                      int32_t *sums)
 {
     for (uint32_t at = 0; at < cols; at += MKN_SUPER_BLOCK) {
         _Alignas(32) float block[MKN_SUPER_BLOCK];
@@ -235,8 +236,8 @@ static inline __m128 add_super_block(__m128 acc, __m128i sum, const uint8_t *d, 
 static inline __m256i load_tables(const int8_t *tables, uint8_t a, uint8_t b)
 {
     __m128i low = _mm_load_si128((const void *)(tables + 16 * (size_t)a));
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(low), _mm_load_si128((const void *)(tables + 16 * (size_t)b)),
-                                   1);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(low),
+                                   _mm_load_si128((const void *)(tables + 16 * (size_t)b)), 1);
 }
 
 /* Adds products of int8 by fours: x as magnitudes, its signs moved to w (both within +-127), so that
@@ -312,7 +313,8 @@ static void gemv_q8(const mk_matrix *w, uint32_t group, const mk_activations *x,
     _mm_storeu_ps(y, acc);
 }
 
-static void gemv(const mk_matrix *w, uint32_t group_begin, uint32_t group_end, const mk_activations *x, float *y)
+static void gemv(const mk_matrix *w, uint32_t group_begin, uint32_t group_end, const mk_activations *x,
+                 float *y)
 {
     for (uint32_t g = group_begin; g < group_end; g++) {
         if (w->type == MKN_Q4)
@@ -324,9 +326,9 @@ static void gemv(const mk_matrix *w, uint32_t group_begin, uint32_t group_end, c
 
 /* ---- GEMM ------------------------------------------------------------------------------------ */
 
-/* One super-block of 32 rows becomes int16 in the scratch, [2 halves][k / 2][16 rows][2], and of six
- * tokens [6][256]; one multiply-add takes two k of eight rows and one token. */
-enum { TILE_GROUPS = 8, HALF_GROUPS = 4, TILE_TOKENS = 6, HALF_BYTES = 16 * MKN_SUPER_BLOCK * 2 };
+/* One super-block of 32 rows becomes int16 in the scratch, [2 halves][k / 2][16 rows][2], and of five
+ * tokens [5][256]; one multiply-add takes two k of eight rows and one token. */
+enum { TILE_GROUPS = 8, HALF_GROUPS = 4, TILE_TOKENS = 5, HALF_BYTES = 16 * MKN_SUPER_BLOCK * 2 };
 
 typedef struct gemm_job {
     const mk_matrix *w;
@@ -337,7 +339,8 @@ typedef struct gemm_job {
 } gemm_job;
 
 /* 16 int8 of a row, as int16: k = 16 half ... of block b. */
-static inline __m256i decode_row(const mk_matrix *w, const mk_super_block *sb, uint32_t b, uint32_t row, uint32_t half)
+static inline __m256i decode_row(const mk_matrix *w, const mk_super_block *sb, uint32_t b, uint32_t row,
+                                 uint32_t half)
 {
     if (w->type == MKN_Q8)
         return widen(sb->codes + 128 * b + 32 * row + 16 * half);
@@ -368,7 +371,8 @@ static inline void transpose_8x8(const __m256i r[8], int16_t *out)
 }
 
 /* Eight rows (two groups) of a super-block to their place in a half tile. */
-static void expand_rows(const mk_matrix *w, const mk_super_block *first, const mk_super_block *second, int16_t *out)
+static void expand_rows(const mk_matrix *w, const mk_super_block *first, const mk_super_block *second,
+                        int16_t *out)
 {
     for (uint32_t b = 0; b < first->blocks; b++) {
         for (uint32_t half = 0; half < 2; half++, out += 8 * 32) {
@@ -406,7 +410,8 @@ static void widen_tokens(const gemm_job *job, uint32_t token, uint32_t count, ui
 
 /* 16 rows by `count` tokens over n of K, into sums[token][2]. */
 static inline __attribute__((always_inline)) void multiply_tile(const int16_t *w, const int16_t *x, uint32_t n,
-                                                                const uint32_t count, __m256i sums[TILE_TOKENS][2])
+                                                                const uint32_t count,
+                                                                __m256i sums[TILE_TOKENS][2])
 {
     __m256i acc[TILE_TOKENS][2];
     for (uint32_t t = 0; t < count; t++)
@@ -441,11 +446,8 @@ static void multiply_tokens(const int16_t *w, const int16_t *x, uint32_t n, uint
     case 4:
         multiply_tile(w, x, n, 4, sums);
         break;
-    case 5:
-        multiply_tile(w, x, n, 5, sums);
-        break;
     default:
-        multiply_tile(w, x, n, 6, sums);
+        multiply_tile(w, x, n, 5, sums);
     }
 }
 
@@ -500,7 +502,8 @@ static void gemm(const mk_matrix *w, uint32_t group_begin, uint32_t group_end, c
                 uint32_t count = tokens - token < TILE_TOKENS ? tokens - token : TILE_TOKENS;
                 widen_tokens(&job, token, count, super, blocks * MKN_BLOCK);
                 for (uint32_t half = 0; half < 2 && group + half * HALF_GROUPS <= last; half++)
-                    multiply_half(&job, half, group + half * HALF_GROUPS, last, token, count, super, blocks * MKN_BLOCK);
+                    multiply_half(&job, half, group + half * HALF_GROUPS, last, token, count, super,
+                                  blocks * MKN_BLOCK);
             }
         }
     }
@@ -641,14 +644,16 @@ static inline void four_positions(const mk_attention *a, uint32_t t, uint32_t at
         at[i] = a->first + (t + i < a->count ? t + i : a->count - 1);
 }
 
-static inline __m128 gather_bfloat16(const uint16_t *scales, const uint32_t at[4], uint32_t step, uint32_t offset)
+static inline __m128 gather_bfloat16(const uint16_t *scales, const uint32_t at[4], uint32_t step,
+                                     uint32_t offset)
 {
     __m128i bits = _mm_setr_epi32(scales[(size_t)at[0] * step + offset], scales[(size_t)at[1] * step + offset],
                                   scales[(size_t)at[2] * step + offset], scales[(size_t)at[3] * step + offset]);
     return _mm_castsi128_ps(_mm_slli_epi32(bits, 16));
 }
 
-static void scores_q8(const mk_attention *a, const int8_t *queries, const float *f, float *scores, size_t stride)
+static void scores_q8(const mk_attention *a, const int8_t *queries, const float *f, float *scores,
+                      size_t stride)
 {
     uint32_t padded = mk_pad32(a->head_size), key_stride = mk_kv_stride(false, a->head_size);
     for (uint32_t t = 0; t < a->count; t += 4) {
@@ -682,7 +687,8 @@ static inline __m256i load_levels(const uint8_t *codes)
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(levels), both);
 }
 
-static void scores_q4(const mk_attention *a, const int8_t *queries, const float *f, float *scores, size_t stride)
+static void scores_q4(const mk_attention *a, const int8_t *queries, const float *f, float *scores,
+                      size_t stride)
 {
     uint32_t blocks = mk_kv_scales(true, a->head_size);
     for (uint32_t t = 0; t < a->count; t += 4) {
@@ -698,8 +704,9 @@ static void scores_q4(const mk_attention *a, const int8_t *queries, const float 
             for (uint32_t h = 0; h < a->group; h++) {
                 __m256i q = _mm256_loadu_si256((const void *)(queries + ((size_t)h * blocks + b) * 32));
                 __m256i magnitude = _mm256_abs_epi8(q), zero = _mm256_setzero_si256();
-                __m128i dots = sum_lanes4(add_products(zero, key[0], q, magnitude), add_products(zero, key[1], q, magnitude),
-                                          add_products(zero, key[2], q, magnitude), add_products(zero, key[3], q, magnitude));
+                __m128i dots = sum_lanes4(
+                    add_products(zero, key[0], q, magnitude), add_products(zero, key[1], q, magnitude),
+                    add_products(zero, key[2], q, magnitude), add_products(zero, key[3], q, magnitude));
                 float *s = scores + h * stride + t;
                 __m128 factor = _mm_mul_ps(_mm_set1_ps(f[h]), scale);
                 _mm_store_ps(s, _mm_fmadd_ps(_mm_cvtepi32_ps(dots), factor, _mm_load_ps(s)));
@@ -734,8 +741,8 @@ static inline __m256 widen_to_float(__m128i int8x8)
 }
 
 /* Adds e * scale * value for 16 values of one position to `heads` query heads. */
-static inline __attribute__((always_inline)) void add_values(__m256 acc[4][2], __m128i codes, const float *e,
-                                                             size_t stride, uint16_t scale, const uint32_t heads)
+static inline __attribute__((always_inline)) void
+add_values(__m256 acc[4][2], __m128i codes, const float *e, size_t stride, uint16_t scale, const uint32_t heads)
 {
     __m256 v0 = widen_to_float(codes), v1 = widen_to_float(_mm_unpackhi_epi64(codes, codes));
     for (uint32_t h = 0; h < heads; h++) {
@@ -778,8 +785,8 @@ static inline __attribute__((always_inline)) void values_tile(const mk_attention
     }
 }
 
-static inline __attribute__((always_inline)) void values(const mk_attention *a, bool q4, const float *e, size_t stride,
-                                                         const float *inverse)
+static inline __attribute__((always_inline)) void values(const mk_attention *a, bool q4, const float *e,
+                                                         size_t stride, const float *inverse)
 {
     for (uint32_t i = 0; i < a->head_size; i += 16) {
         uint32_t h = 0;
@@ -835,4 +842,6 @@ const mk_kernels mk_kernels_avx2 = {
     .attend = {mk_avx2_attend_q8, mk_avx2_attend_q4},
 };
 
+#else
+typedef int mk_no_avx2; /* a file must not be empty */
 #endif

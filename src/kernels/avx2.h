@@ -6,7 +6,8 @@
 #include "kernels/internal.h"
 
 void mk_avx2_hadamard(float *x, uint32_t n);
-void mk_avx2_quantize(const float *x, uint32_t cols, bool transform, int8_t *codes, float *scales, int32_t *sums);
+void mk_avx2_quantize(const float *x, uint32_t cols, bool transform, int8_t *codes, float *scales,
+                      int32_t *sums);
 void mk_avx2_rms_norm(const float *x, const float *weight, uint32_t n, float epsilon, float *out);
 void mk_avx2_silu_multiply(float *gate, const float *up, uint32_t n);
 void mk_avx2_add(float *x, const float *y, uint32_t n);

@@ -79,8 +79,9 @@ static void expand_tile(const mk_matrix *w, uint32_t begin, uint32_t end, uint32
 }
 
 /* Sums of 8 rows by `count` tokens, x_stride apart. */
-static inline __attribute__((always_inline)) void multiply_tile(const int8_t *w, const int8_t *x, size_t x_stride,
-                                                                uint32_t blocks, const uint32_t count,
+static inline __attribute__((always_inline)) void multiply_tile(const int8_t *w, const int8_t *x,
+                                                                size_t x_stride, uint32_t blocks,
+                                                                const uint32_t count,
                                                                 int32x4_t sums[TILE_TOKENS][2])
 {
     int32x4_t acc[TILE_TOKENS][2];
@@ -90,13 +91,13 @@ static inline __attribute__((always_inline)) void multiply_tile(const int8_t *w,
         int8x16_t v[TILE_TOKENS];
         for (uint32_t t = 0; t < count; t++)
             v[t] = vld1q_s8(x + t * x_stride);
-#define MULTIPLY_LANE(lane)                                                                                  \
-    {                                                                                                        \
-        int8x16_t w0 = vld1q_s8(w + 32 * lane), w1 = vld1q_s8(w + 32 * lane + 16);                           \
-        for (uint32_t t = 0; t < count; t++) {                                                               \
-            acc[t][0] = vdotq_laneq_s32(acc[t][0], w0, v[t], lane);                                          \
-            acc[t][1] = vdotq_laneq_s32(acc[t][1], w1, v[t], lane);                                          \
-        }                                                                                                    \
+#define MULTIPLY_LANE(lane)                                                                                    \
+    {                                                                                                          \
+        int8x16_t w0 = vld1q_s8(w + 32 * lane), w1 = vld1q_s8(w + 32 * lane + 16);                             \
+        for (uint32_t t = 0; t < count; t++) {                                                                 \
+            acc[t][0] = vdotq_laneq_s32(acc[t][0], w0, v[t], lane);                                            \
+            acc[t][1] = vdotq_laneq_s32(acc[t][1], w1, v[t], lane);                                            \
+        }                                                                                                      \
     }
         MULTIPLY_LANE(0)
         MULTIPLY_LANE(1)

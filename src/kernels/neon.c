@@ -57,7 +57,8 @@ static inline __attribute__((always_inline)) void hadamard_vectors(float32x4_t *
 static inline __attribute__((always_inline)) void hadamard_begin(float *x, const uint32_t count)
 {
     static const float signs[8] = {1, -1, 1, -1, 1, 1, -1, -1};
-    const float32x4_t least = vdupq_n_f32(MK_HADAMARD_MIN), sign1 = vld1q_f32(signs), sign2 = vld1q_f32(signs + 4);
+    const float32x4_t least = vdupq_n_f32(MK_HADAMARD_MIN), sign1 = vld1q_f32(signs),
+                      sign2 = vld1q_f32(signs + 4);
     float32x4_t v[8];
     for (uint32_t i = 0; i < count; i++) {
         float32x4_t in = vld1q_f32(x + 4 * i);
@@ -178,7 +179,8 @@ static float quantize_vector(const float *x, uint32_t n, uint32_t padded, int8_t
     return largest / 127.0f;
 }
 
-void mk_neon_quantize(const float *x, uint32_t cols, bool transform, int8_t *codes, float *scales, int32_t *sums)
+void mk_neon_quantize(const float *x, uint32_t cols, bool transform, int8_t *codes, float *scales,
+                      int32_t *sums)
 {
     for (uint32_t at = 0; at < cols; at += MKN_SUPER_BLOCK) {
         float block[MKN_SUPER_BLOCK];
@@ -237,8 +239,9 @@ static void expand_group(const mk_super_block *sb, const int8_t *tables, int8_t 
 }
 
 /* Sums of four rows by `count` tokens; w as q8 lies, tokens x_stride apart. */
-static inline __attribute__((always_inline)) void multiply_tile(const int8_t *w, const int8_t *x, size_t x_stride,
-                                                                uint32_t blocks, const uint32_t count,
+static inline __attribute__((always_inline)) void multiply_tile(const int8_t *w, const int8_t *x,
+                                                                size_t x_stride, uint32_t blocks,
+                                                                const uint32_t count,
                                                                 int32x4_t sums[TILE_TOKENS])
 {
     int32x4_t acc[TILE_TOKENS][4];
@@ -277,8 +280,8 @@ static void multiply_tokens(const int8_t *w, const int8_t *x, size_t x_stride, u
 }
 
 /* One group and super-block for all tokens; y of the first row. */
-static void multiply_group(const int8_t *codes, const mk_super_block *sb, uint32_t super, const mk_activations *x,
-                           uint32_t tokens, float *y, size_t y_stride)
+static void multiply_group(const int8_t *codes, const mk_super_block *sb, uint32_t super,
+                           const mk_activations *x, uint32_t tokens, float *y, size_t y_stride)
 {
     float32x4_t d = mk_load_d(sb->d);
     size_t x_stride = (size_t)x->blocks * MKN_BLOCK;
@@ -518,9 +521,10 @@ static inline void store_values(float *out, uint32_t i, uint32_t n, const float3
 }
 
 /* Values i .. i + 15 of `heads` query heads from h on. */
-static inline __attribute__((always_inline)) void values_tile(const mk_attention *a, const bool q4, const float *e,
-                                                              size_t stride, const float *inverse, uint32_t h,
-                                                              uint32_t i, const uint32_t heads)
+static inline __attribute__((always_inline)) void values_tile(const mk_attention *a, const bool q4,
+                                                              const float *e, size_t stride,
+                                                              const float *inverse, uint32_t h, uint32_t i,
+                                                              const uint32_t heads)
 {
     const int8x16_t levels = vld1q_s8(mk_kv_levels);
     size_t value_stride = mk_kv_stride(q4, a->head_size), scale_stride = mk_kv_scales(q4, a->head_size);

@@ -39,8 +39,10 @@ static inline int32x4_t mk_sum_lanes4(int32x4_t a, int32x4_t b, int32x4_t c, int
 #if defined(__aarch64__)
     return vpaddq_s32(vpaddq_s32(a, b), vpaddq_s32(c, d));
 #else
-    int32x2_t ab = vpadd_s32(vpadd_s32(vget_low_s32(a), vget_high_s32(a)), vpadd_s32(vget_low_s32(b), vget_high_s32(b)));
-    int32x2_t cd = vpadd_s32(vpadd_s32(vget_low_s32(c), vget_high_s32(c)), vpadd_s32(vget_low_s32(d), vget_high_s32(d)));
+    int32x2_t ab =
+        vpadd_s32(vpadd_s32(vget_low_s32(a), vget_high_s32(a)), vpadd_s32(vget_low_s32(b), vget_high_s32(b)));
+    int32x2_t cd =
+        vpadd_s32(vpadd_s32(vget_low_s32(c), vget_high_s32(c)), vpadd_s32(vget_low_s32(d), vget_high_s32(d)));
     return vcombine_s32(ab, cd);
 #endif
 }
@@ -73,7 +75,8 @@ static inline void mk_four_positions(const mk_attention *a, uint32_t t, size_t a
 }
 
 /* scales[at[i] * step + offset] as floats. */
-static inline float32x4_t mk_gather_bfloat16(const uint16_t *scales, const size_t at[4], size_t step, size_t offset)
+static inline float32x4_t mk_gather_bfloat16(const uint16_t *scales, const size_t at[4], size_t step,
+                                             size_t offset)
 {
     uint32_t bits[4];
     for (int i = 0; i < 4; i++)
@@ -82,7 +85,8 @@ static inline float32x4_t mk_gather_bfloat16(const uint16_t *scales, const size_
 }
 
 void mk_neon_hadamard(float *x, uint32_t n);
-void mk_neon_quantize(const float *x, uint32_t cols, bool transform, int8_t *codes, float *scales, int32_t *sums);
+void mk_neon_quantize(const float *x, uint32_t cols, bool transform, int8_t *codes, float *scales,
+                      int32_t *sums);
 float mk_neon_quantize_query(const float *x, uint32_t n, uint32_t padded, int8_t *codes);
 void mk_neon_rms_norm(const float *x, const float *weight, uint32_t n, float epsilon, float *out);
 void mk_neon_silu_multiply(float *gate, const float *up, uint32_t n);

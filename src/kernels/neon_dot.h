@@ -6,7 +6,8 @@
 
 /* ---- GEMV ------------------------------------------------------------------------------------ */
 
-static inline int32x4_t add_row_q4(int32x4_t acc, const int8_t *table, const uint8_t *codes, int8x16_t x0, int8x16_t x1)
+static inline int32x4_t add_row_q4(int32x4_t acc, const int8_t *table, const uint8_t *codes, int8x16_t x0,
+                                   int8x16_t x1)
 {
     int8x16_t t = vld1q_s8(table);
     uint8x16_t c = vld1q_u8(codes);
@@ -49,8 +50,8 @@ static inline int32x4_t dot_q8(const mk_super_block *sb, const int8_t *x)
 }
 
 static inline __attribute__((always_inline)) void gemv_rows(const mk_matrix *w, uint32_t group_begin,
-                                                            uint32_t group_end, const mk_activations *x, float *y,
-                                                            const bool q4)
+                                                            uint32_t group_end, const mk_activations *x,
+                                                            float *y, const bool q4)
 {
     uint32_t supers = mk_super_blocks(w->blocks);
     for (uint32_t g = group_begin; g < group_end; g++) {
@@ -65,7 +66,8 @@ static inline __attribute__((always_inline)) void gemv_rows(const mk_matrix *w, 
     }
 }
 
-static void gemv(const mk_matrix *w, uint32_t group_begin, uint32_t group_end, const mk_activations *x, float *y)
+static void gemv(const mk_matrix *w, uint32_t group_begin, uint32_t group_end, const mk_activations *x,
+                 float *y)
 {
     if (w->type == MKN_Q4)
         gemv_rows(w, group_begin, group_end, x, y, true);
@@ -75,7 +77,8 @@ static void gemv(const mk_matrix *w, uint32_t group_begin, uint32_t group_end, c
 
 /* ---- Scores of attention ---------------------------------------------------------------------- */
 
-static void scores_q8(const mk_attention *a, const int8_t *queries, const float *f, float *scores, size_t stride)
+static void scores_q8(const mk_attention *a, const int8_t *queries, const float *f, float *scores,
+                      size_t stride)
 {
     uint32_t padded = mk_pad32(a->head_size), key_stride = mk_kv_stride(false, a->head_size);
     for (uint32_t t = 0; t < a->count; t += 4) {
@@ -106,7 +109,8 @@ static inline int32x4_t dot_levels(int8x16_t low, int8x16_t high, int8x16_t q0, 
     return add_products(add_products(vdupq_n_s32(0), low, q0), high, q1);
 }
 
-static void scores_q4(const mk_attention *a, const int8_t *queries, const float *f, float *scores, size_t stride)
+static void scores_q4(const mk_attention *a, const int8_t *queries, const float *f, float *scores,
+                      size_t stride)
 {
     const int8x16_t levels = vld1q_s8(mk_kv_levels);
     size_t blocks = mk_kv_scales(true, a->head_size);
@@ -126,8 +130,9 @@ static void scores_q4(const mk_attention *a, const int8_t *queries, const float 
             for (uint32_t h = 0; h < a->group; h++) {
                 const int8_t *query = queries + (h * blocks + b) * 32;
                 int8x16_t q0 = vld1q_s8(query), q1 = vld1q_s8(query + 16);
-                int32x4_t dots = mk_sum_lanes4(dot_levels(low[0], high[0], q0, q1), dot_levels(low[1], high[1], q0, q1),
-                                               dot_levels(low[2], high[2], q0, q1), dot_levels(low[3], high[3], q0, q1));
+                int32x4_t dots =
+                    mk_sum_lanes4(dot_levels(low[0], high[0], q0, q1), dot_levels(low[1], high[1], q0, q1),
+                                  dot_levels(low[2], high[2], q0, q1), dot_levels(low[3], high[3], q0, q1));
                 float *s = scores + h * stride + t;
                 vst1q_f32(s, vfmaq_f32(vld1q_f32(s), vcvtq_f32_s32(dots), vmulq_n_f32(scale, f[h])));
             }

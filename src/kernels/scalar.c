@@ -108,8 +108,8 @@ static void expand(const mk_super_block *sb, const int8_t *tables, bool q4, int8
 }
 
 /* y[t][0..3] for one group of rows; y holds the accumulators between super-blocks. */
-static void multiply_group(const mk_matrix *w, uint32_t group, const mk_activations *x, uint32_t tokens, float *y,
-                           size_t y_stride, int8_t *tile)
+static void multiply_group(const mk_matrix *w, uint32_t group, const mk_activations *x, uint32_t tokens,
+                           float *y, size_t y_stride, int8_t *tile)
 {
     uint32_t supers = mk_super_blocks(w->blocks);
     for (uint32_t t = 0; t < tokens; t++)
@@ -136,7 +136,8 @@ static void gemm(const mk_matrix *w, uint32_t group_begin, uint32_t group_end, c
         multiply_group(w, g, x, tokens, y + (size_t)g * MKN_GROUP, y_stride, scratch);
 }
 
-static void gemv(const mk_matrix *w, uint32_t group_begin, uint32_t group_end, const mk_activations *x, float *y)
+static void gemv(const mk_matrix *w, uint32_t group_begin, uint32_t group_end, const mk_activations *x,
+                 float *y)
 {
     _Alignas(64) int8_t tile[MKN_GROUP * MKN_SUPER_BLOCK];
     gemm(w, group_begin, group_end, x, 1, y, 0, tile);
@@ -227,7 +228,8 @@ void mk_scalar_kv_store_q4(const float *x, uint32_t head_size, mk_kv_plane plane
     }
 }
 
-static void scores_q8(const mk_attention *a, const int8_t *queries, const float *f, float *scores, size_t stride)
+static void scores_q8(const mk_attention *a, const int8_t *queries, const float *f, float *scores,
+                      size_t stride)
 {
     uint32_t padded = mk_pad32(a->head_size);
     size_t key_stride = mk_kv_stride(false, a->head_size);
@@ -235,7 +237,8 @@ static void scores_q8(const mk_attention *a, const int8_t *queries, const float 
         const int8_t *key = (const int8_t *)a->keys.codes + (a->first + t) * key_stride;
         float scale = mk_bfloat16(a->keys.scales[a->first + t]);
         for (uint32_t h = 0; h < a->group; h++)
-            scores[h * stride + t] = (float)dot(queries + (size_t)h * padded, key, a->head_size) * (f[h] * scale);
+            scores[h * stride + t] =
+                (float)dot(queries + (size_t)h * padded, key, a->head_size) * (f[h] * scale);
     }
 }
 
@@ -248,7 +251,8 @@ static void expand_levels(const uint8_t *codes, int8_t *out)
     }
 }
 
-static void scores_q4(const mk_attention *a, const int8_t *queries, const float *f, float *scores, size_t stride)
+static void scores_q4(const mk_attention *a, const int8_t *queries, const float *f, float *scores,
+                      size_t stride)
 {
     uint32_t blocks = mk_kv_scales(true, a->head_size);
     for (uint32_t t = 0; t < a->count; t++) {

@@ -54,7 +54,8 @@ static bool cpu_has(const char *name)
 /* These ask for the operating system's support of the registers too. */
 static bool cpu_has(const char *name)
 {
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    bool avx2 =
+        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
     if (strcmp(name, "avx2") == 0)
         return avx2;
     return strcmp(name, "avx512vnni") == 0 && avx2 && __builtin_cpu_supports("avx512f") &&

@@ -59,7 +59,7 @@ static mk_candidate most_likely(const mk_candidate *candidates, uint32_t count)
     return best;
 }
 
-/* exp of distance <= 0 in double, by basic operations alone and so the same everywhere; within 1e-8. Unlike
+/* exp of distance <= 0 in double, by basic operations alone and so the same everywhere; within 1 ulp. Unlike
  * mk_exp it needs no fused multiply-add, which many CPUs lack: a whole vocabulary takes a fraction of the
  * time. What is too far away for a float is impossible. */
 static float weight_of(float distance)
@@ -69,7 +69,8 @@ static float weight_of(float distance)
     double x = (double)distance;
     int32_t n = (int32_t)(x * 1.4426950408889634 - 0.5); /* towards zero: the nearest */
     double r = x - n * 0.6931471805599453;
-    double p = 1 + r * (1 + r * (1.0 / 2 + r * (1.0 / 6 + r * (1.0 / 24 + r * (1.0 / 120 + r * (1.0 / 720))))));
+    double p = 1.0 / 120 + r * (1.0 / 720 + r * (1.0 / 5040));
+    p = 1 + r * (1 + r * (1.0 / 2 + r * (1.0 / 6 + r * (1.0 / 24 + r * p))));
     return (float)p * mk_float_from_bits((uint32_t)(n + 127) << 23);
 }
 

@@ -1,6 +1,7 @@
 /* pre_tokenizer.h - cuts a text into the words inside which a byte-level BPE merges. The rules are
  * regular expressions (mkn_pre_tokenizer); here they are scanners over code points, one pass, no
- * backtracking. An invalid byte counts as a character that is no letter, number or space. */
+ * backtracking. Classes of characters are those of the Unicode version in unicode_tables.h; a character that
+ * was assigned later, and an invalid byte, is no letter, number or space. */
 #ifndef MK_PRE_TOKENIZER_H
 #define MK_PRE_TOKENIZER_H
 

@@ -1,6 +1,7 @@
 /* pool.h - a fixed set of workers that share out numbered items of work. The caller's thread is worker
  * 0; the others wait between jobs by spinning briefly and then sleeping (futex). Items are taken one
- * by one from a shared counter, so that a worker which loses its core delays one item and no more. */
+ * by one from a shared counter, and a job ends when its items are done: a worker without a core misses
+ * the job, and one that loses its core delays the item that it holds and no more. */
 #ifndef MK_THREADS_POOL_H
 #define MK_THREADS_POOL_H
 
@@ -37,18 +38,22 @@ struct mk_pool {
     uint32_t items;
     bool stop;
     /* written by several threads, each on a cache line of its own */
-    _Alignas(64) _Atomic uint32_t round; /* number of the job; workers wait for it to change */
-    _Atomic uint32_t sleepers;
+    _Alignas(64) _Atomic uint32_t gate; /* number of the job, whether it is closed, and workers inside */
     _Alignas(64) _Atomic uint32_t next; /* item to take */
-    _Alignas(64) _Atomic uint32_t busy; /* workers that have not finished the job */
-    _Atomic uint32_t caller_sleeps;
+    _Alignas(64) _Atomic uint32_t sleeping_workers;
+    _Atomic uint32_t sleeping_caller;
 };
 
 /* Starts workers - 1 threads on `stacks` (MK_STACK_BYTES for each, aligned to 64). */
 mk_status mk_pool_start(mk_pool *pool, uint32_t workers, uint8_t *stacks, mk_error *err);
 void mk_pool_stop(mk_pool *pool);
 
-/* Calls item(job, worker, i) once for each i below items, and returns when all are done. */
-void mk_pool_run(mk_pool *pool, mk_item item, void *job, uint32_t items);
+/* Work below which sharing costs more than it saves, in multiply-accumulates: tens of microseconds on a
+ * small core. */
+#define MK_WORTH_SHARING 65536u
+
+/* Calls item(job, worker, i) once for each i below items, and returns when all are done. `work` is about how
+ * many multiply-accumulates they take together; little of it is done by the caller alone. */
+void mk_pool_run(mk_pool *pool, mk_item item, void *job, uint32_t items, uint64_t work);
 
 #endif

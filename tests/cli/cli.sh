@@ -138,7 +138,8 @@ numbers() {
     expect 0 "ready" perplexity -m "$image" -f "$work/text" --tokens 40 --window 16 --digest
     grep -qxE 'digest: [0-9a-f]{16}' "$work/out" && [ "$(wc -l <"$work/out")" -eq 1 ] || fail "digest"
     cp "$work/out" "$work/first"
-    expect 0 "ready" perplexity -m "$image" -f "$work/text" --tokens 40 --window 16 --digest --batch 3 --threads 1
+    expect 0 "ready" perplexity -m "$image" -f "$work/text" --tokens 40 --window 16 --digest --batch 3 \
+        --threads 1
     cmp -s "$work/out" "$work/first" || fail "the digest depends on batch and threads"
     expect 1 "nowhere: no such file" perplexity -m "$image" -f nowhere
 }

@@ -136,7 +136,7 @@ static void change(unsigned cases, size_t head, bool must_fail)
             continue;
         memcpy(saved, state.bytes + at, width);
         if (width == 1)
-            state.bytes[at] ^= (uint8_t)(1u << random_below(8));
+            state.bytes[at] = (uint8_t)(state.bytes[at] ^ 1u << random_below(8));
         else
             memcpy(state.bytes + at, &extremes[random_below(8)], width);
         if (memcmp(saved, state.bytes + at, width) != 0)

@@ -67,10 +67,10 @@ static void damage_header(uint8_t *image, size_t size)
 {
     for (size_t i = 0; i < sizeof(mkn_header); i++) {
         for (int bit = 0; bit <= 8; bit++) {
-            uint8_t change = bit == 8 ? 0xff : (uint8_t)(1 << bit);
-            image[i] ^= change;
+            uint8_t change = (uint8_t)(bit == 8 ? 0xff : 1 << bit);
+            image[i] = (uint8_t)(image[i] ^ change);
             must_refuse(image, size, "changed header byte", i);
-            image[i] ^= change;
+            image[i] = (uint8_t)(image[i] ^ change);
         }
     }
 }
@@ -86,9 +86,9 @@ static void flip_bits(uint8_t *image, size_t size, unsigned cases)
             continue;
         size_t at = (size_t)(area->offset + random_below(area->size));
         uint8_t change = (uint8_t)(1u << random_below(8));
-        image[at] ^= change;
+        image[at] = (uint8_t)(image[at] ^ change);
         must_refuse(image, size, "flipped bit at byte", at);
-        image[at] ^= change;
+        image[at] = (uint8_t)(image[at] ^ change);
     }
 }
 

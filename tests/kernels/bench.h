@@ -117,8 +117,8 @@ typedef struct bench_case {
 static const bench_case bench_cases[] = {
     {"gemv q4", "128 weights", BENCH_MACS / 128, bench_gemv_q4},
     {"gemv q8", "128 weights", BENCH_MACS / 128, bench_gemv_q8},
-    {"gemm q4, 64 tokens", "2048 products", BENCH_MACS * BENCH_TOKENS / 2048, bench_gemm_q4},
-    {"gemm q8, 64 tokens", "2048 products", BENCH_MACS * BENCH_TOKENS / 2048, bench_gemm_q8},
+    {"gemm q4, 64 tokens", "2048 products", BENCH_MACS *BENCH_TOKENS / 2048, bench_gemm_q4},
+    {"gemm q8, 64 tokens", "2048 products", BENCH_MACS *BENCH_TOKENS / 2048, bench_gemm_q8},
     {"quantize", "256 values", BENCH_COLS / 256.0, bench_quantize},
     {"hadamard of 256", "256 values", BENCH_COLS / 256.0, bench_hadamard},
     {"rms_norm", "256 values", BENCH_COLS / 256.0, bench_rms_norm},
@@ -173,17 +173,17 @@ static bench_data make_bench_data(const mk_kernels *scalar)
     return d;
 }
 
-/* Nanoseconds of one run: the best of several stretches of at least 10 ms. */
+/* Nanoseconds of one run: the best of many short stretches, for what else the machine does. */
 static double bench_time(const bench_case *c, const mk_kernels *k, bench_data *d)
 {
     double best = 1e9;
     long runs = 1;
-    for (int stretch = 0; stretch < 7;) {
+    for (int stretch = 0; stretch < 25;) {
         double begin = now();
         for (long i = 0; i < runs; i++)
             c->run(k, d);
         double seconds = now() - begin;
-        if (seconds < 0.01 && runs < 1l << 24) {
+        if (seconds < 0.002 && runs < 1l << 24) {
             runs *= 2;
             continue;
         }

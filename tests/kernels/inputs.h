@@ -121,12 +121,12 @@ static void fill_floats(float *x, uint32_t n, enum float_kind kind)
 
 enum matrix_kind {
     MATRIX_RANDOM,
-    MATRIX_HIGH,     /* every weight code +127 */
-    MATRIX_LOW,      /* every weight code -127 */
+    MATRIX_HIGH, /* every weight code +127 */
+    MATRIX_LOW,  /* every weight code -127 */
     MATRIX_ZERO,
     MATRIX_OUTLIER,
-    MATRIX_SMALL_D,  /* subnormal fp16 scales */
-    MATRIX_LARGE_D,  /* the largest fp16 scales */
+    MATRIX_SMALL_D, /* subnormal fp16 scales */
+    MATRIX_LARGE_D, /* the largest fp16 scales */
     MATRIX_ZERO_D,
     MATRIX_KINDS,
 };
@@ -267,7 +267,8 @@ static mk_activations make_activations(const mk_kernels *scalar, uint32_t cols, 
     float *values = input_make(cols * sizeof(float));
     for (uint32_t t = 0; t < tokens; t++) {
         fill_floats(values, cols, (enum float_kind)((first_kind + t) % FLOATS_KINDS));
-        scalar->quantize(values, cols, t % 3 != 2, x.codes + t * width, x.scales + t * supers, x.sums + t * supers);
+        scalar->quantize(values, cols, t % 3 != 2, x.codes + t * width, x.scales + t * supers,
+                         x.sums + t * supers);
     }
     free(values);
     return x;

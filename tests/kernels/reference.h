@@ -105,7 +105,8 @@ static void reference_quantize(const mk_kernels *k, uint32_t cols, bool transfor
 }
 
 /* One output in double: sum over k of weight * activation; *scale receives the sum of magnitudes. */
-static double plain_product(const test_matrix *m, uint32_t row, const mk_activations *x, uint32_t t, double *scale)
+static double plain_product(const test_matrix *m, uint32_t row, const mk_activations *x, uint32_t t,
+                            double *scale)
 {
     size_t width = 32 * (size_t)x->blocks, supers = mk_super_blocks(x->blocks);
     double sum = 0;
@@ -136,7 +137,8 @@ static void reference_dequantize(const test_matrix *m, uint32_t row)
     free(out);
 }
 
-static void reference_gemm(const mk_kernels *k, uint32_t type, uint32_t rows, uint32_t cols, enum matrix_kind kind)
+static void reference_gemm(const mk_kernels *k, uint32_t type, uint32_t rows, uint32_t cols,
+                           enum matrix_kind kind)
 {
     enum { TOKENS = FLOATS_KINDS };
     test_matrix m = make_matrix(type, rows, cols, kind);
@@ -161,7 +163,8 @@ static void reference_gemm(const mk_kernels *k, uint32_t type, uint32_t rows, ui
 
 static void reference_elementwise(const mk_kernels *k, uint32_t n)
 {
-    float *x = input_make(n * sizeof(float)), *w = input_make(n * sizeof(float)), *y = input_make(n * sizeof(float));
+    float *x = input_make(n * sizeof(float)), *w = input_make(n * sizeof(float)),
+          *y = input_make(n * sizeof(float));
     fill_floats(x, n, FLOATS_NORMAL);
     fill_floats(w, n, FLOATS_NORMAL);
     double sum = 0;
@@ -250,7 +253,8 @@ static void plain_attention(const mk_attention *a, int type, uint32_t h, double 
     for (uint32_t t = 0; t < a->count; t++) {
         s[t] = 0;
         for (uint32_t i = 0; i < a->head_size; i++)
-            s[t] += quantized_query(query, a->head_size, i) * kv_value(type, a->keys, a->head_size, a->first + t, i);
+            s[t] += quantized_query(query, a->head_size, i) *
+                    kv_value(type, a->keys, a->head_size, a->first + t, i);
         s[t] *= (double)a->scale;
         largest = larger(largest, s[t]);
     }

@@ -13,10 +13,10 @@
 static const mk_kernels *scalar;
 static const char *set_name;
 
-#define CHECK_SAME(actual, expected, ...)                                                                    \
-    do {                                                                                                     \
-        CHECK_MSG(memcmp((actual).data, (expected).data, (expected).size) == 0, __VA_ARGS__);                \
-        CHECK_MSG(buffer_guards_whole(actual), __VA_ARGS__);                                                 \
+#define CHECK_SAME(actual, expected, ...)                                                                      \
+    do {                                                                                                       \
+        CHECK_MSG(memcmp((actual).data, (expected).data, (expected).size) == 0, __VA_ARGS__);                  \
+        CHECK_MSG(buffer_guards_whole(actual), __VA_ARGS__);                                                   \
     } while (0)
 
 static void compare_hadamard(const mk_kernels *k, uint32_t n, enum float_kind kind)
@@ -54,12 +54,14 @@ static void compare_quantize(const mk_kernels *k, uint32_t cols, bool transform,
     free(x);
 }
 
-static void compare_gemv(const mk_kernels *k, const test_matrix *m, const mk_activations *x, enum matrix_kind kind)
+static void compare_gemv(const mk_kernels *k, const test_matrix *m, const mk_activations *x,
+                         enum matrix_kind kind)
 {
     uint32_t groups = m->w.groups;
     for (int part = 0; part < 2; part++) { /* all groups, and all but the first and last */
         uint32_t begin = part && groups > 2 ? 1 : 0, end = part && groups > 2 ? groups - 1 : groups;
-        buffer actual = buffer_make(groups * 4 * sizeof(float)), expected = buffer_make(groups * 4 * sizeof(float));
+        buffer actual = buffer_make(groups * 4 * sizeof(float)),
+               expected = buffer_make(groups * 4 * sizeof(float));
         k->gemv(&m->w, begin, end, x, actual.data);
         scalar->gemv(&m->w, begin, end, x, expected.data);
         CHECK_SAME(actual, expected, "%s: gemv %s, rows %u, cols %u, kind %d", set_name,
@@ -160,7 +162,8 @@ static void compare_elementwise(const mk_kernels *k, uint32_t n, enum float_kind
     free(x);
 }
 
-static void compare_rope(const mk_kernels *k, uint32_t heads, uint32_t head_size, uint32_t half, enum float_kind kind)
+static void compare_rope(const mk_kernels *k, uint32_t heads, uint32_t head_size, uint32_t half,
+                         enum float_kind kind)
 {
     size_t bytes = (size_t)heads * head_size * sizeof(float);
     float *cosines = input_make(half * sizeof(float)), *sines = input_make(half * sizeof(float));
@@ -174,7 +177,8 @@ static void compare_rope(const mk_kernels *k, uint32_t heads, uint32_t head_size
     memcpy(expected.data, actual.data, bytes);
     k->rope(actual.data, heads, head_size, half, cosines, sines);
     scalar->rope(expected.data, heads, head_size, half, cosines, sines);
-    CHECK_SAME(actual, expected, "%s: rope, %u heads of %u, half %u, kind %d", set_name, heads, head_size, half, kind);
+    CHECK_SAME(actual, expected, "%s: rope, %u heads of %u, half %u, kind %d", set_name, heads, head_size, half,
+               kind);
     buffer_free(actual);
     buffer_free(expected);
     free(cosines);
@@ -183,7 +187,8 @@ static void compare_rope(const mk_kernels *k, uint32_t heads, uint32_t head_size
 
 static void test_elementwise(const mk_kernels *k)
 {
-    static const uint32_t sizes[] = {1, 3, 4, 7, 8, 9, 15, 16, 17, 32, 33, 64, 172, 255, 256, 257, 576, 1536, 4096};
+    static const uint32_t sizes[] = {1,  3,  4,   7,   8,   9,   15,  16,   17,  32,
+                                     33, 64, 172, 255, 256, 257, 576, 1536, 4096};
     for (uint32_t kind = 0; kind < FLOATS_KINDS; kind++) {
         for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             compare_elementwise(k, sizes[i], (enum float_kind)kind);
@@ -216,8 +221,10 @@ static void compare_kv_store(const mk_kernels *k, int type, uint32_t head_size, 
         mk_kv_plane plane = {codes[i].data, scales[i].data};
         (i ? scalar : k)->kv_store[type](x, head_size, plane, 1);
     }
-    CHECK_SAME(codes[0], codes[1], "%s: kv_store q%d, head %u, kind %d", set_name, type ? 4 : 8, head_size, kind);
-    CHECK_SAME(scales[0], scales[1], "%s: kv_store q%d scales, head %u, kind %d", set_name, type ? 4 : 8, head_size, kind);
+    CHECK_SAME(codes[0], codes[1], "%s: kv_store q%d, head %u, kind %d", set_name, type ? 4 : 8, head_size,
+               kind);
+    CHECK_SAME(scales[0], scales[1], "%s: kv_store q%d scales, head %u, kind %d", set_name, type ? 4 : 8,
+               head_size, kind);
     for (int i = 0; i < 2; i++) {
         buffer_free(codes[i]);
         buffer_free(scales[i]);
@@ -273,7 +280,8 @@ static void test_attention(const mk_kernels *k)
         for (uint32_t h = 0; h < sizeof head_sizes / sizeof head_sizes[0]; h++) {
             for (uint32_t kind = 0; kind < FLOATS_KINDS; kind++) {
                 compare_kv_store(k, type, head_sizes[h], (enum float_kind)kind);
-                compare_attend(k, type, head_sizes[h], 1 + kind % 4, 5 + random_below(30), (enum float_kind)kind);
+                compare_attend(k, type, head_sizes[h], 1 + kind % 4, 5 + random_below(30),
+                               (enum float_kind)kind);
             }
             for (uint32_t i = 0; head_sizes[h] <= 256 && i < sizeof counts / sizeof counts[0]; i++)
                 compare_attend(k, type, head_sizes[h], 1 + (i + h) % 9, counts[i], FLOATS_NORMAL);

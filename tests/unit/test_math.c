@@ -76,7 +76,8 @@ static void test_fma(void)
             c = -(a * b);
         float expected = fmaf(a, b, c);
         float actual = mk_fma(a, b, c);
-        bool same = mk_float_bits(actual) == mk_float_bits(expected) || (actual != actual && expected != expected);
+        bool same =
+            mk_float_bits(actual) == mk_float_bits(expected) || (actual != actual && expected != expected);
         if (!same && different++ < 3)
             fprintf(stderr, "fma(%a, %a, %a) = %a, not %a\n", (double)a, (double)b, (double)c, (double)expected,
                     (double)actual);
@@ -115,7 +116,8 @@ static void test_sincos(void)
 
 static void test_small(void)
 {
-    CHECK(mk_rint(0.5f) == 0 && mk_rint(1.5f) == 2 && mk_rint(2.5f) == 2 && mk_rint(-0.5f) == 0 && mk_rint(-1.5f) == -2);
+    CHECK(mk_rint(0.5f) == 0 && mk_rint(1.5f) == 2 && mk_rint(2.5f) == 2 && mk_rint(-0.5f) == 0 &&
+          mk_rint(-1.5f) == -2);
     CHECK(mk_rint(126.49999f) == 126 && mk_rint(-126.5f) == -126 && mk_rint(4194303.5f) == 4194304);
     CHECK(mk_sqrt(2.0f) == (float)sqrt(2.0) && mk_sqrt(0x1p-126f) == 0x1p-63f);
     for (uint32_t h = 0; h < 0x7c00; h++) {

@@ -26,7 +26,7 @@ static void run_jobs(mk_pool *pool, uint32_t workers)
         uint32_t items = sizes[round % (sizeof sizes / sizeof sizes[0])];
         memset(&j, 0, sizeof j);
         j.workers = workers;
-        mk_pool_run(pool, count, &j, items);
+        mk_pool_run(pool, count, &j, items, round % 5 ? MK_WORTH_SHARING : 1);
         bool once = true;
         for (uint32_t i = 0; i < MAX_ITEMS; i++)
             once = once && j.runs[i] == (i < items);

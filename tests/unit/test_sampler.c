@@ -232,8 +232,8 @@ static void check_extreme_parameters(void)
     }
 }
 
-/* One hash of many draws over a large vocabulary with all filters: any difference in any operation, on
- * any machine, would change it. */
+/* One hash of many draws over a large vocabulary with all filters: what it is on one machine it must be on
+ * every other. */
 static void check_same_everywhere(void)
 {
     mk_rng rng = mk_rng_seed(2024);
@@ -255,7 +255,7 @@ static void check_same_everywhere(void)
             hash = mk_hash(&id, sizeof id, hash);
         }
     }
-    CHECK_MSG(hash == 0xdaa715cc679cb847u, "0x%llx", (unsigned long long)hash);
+    CHECK_MSG(hash == 0xe789d3738c165fbcu, "0x%llx", (unsigned long long)hash);
 }
 
 int main(void)
