@@ -1,11 +1,11 @@
-# makarna_subbuild(<preset>)
+# makarna_subbuild(<preset> [options of cmake ...])
 # A target of its own that configures and builds another preset of this project, in
 # <build>/cross/<preset>. Its programs are run by the tests of this build.
 function(makarna_subbuild preset)
     set(folder ${PROJECT_BINARY_DIR}/cross/${preset})
     add_custom_target(cross-${preset} ALL
         COMMAND ${CMAKE_COMMAND} --preset ${preset} -B ${folder} --log-level=WARNING
-            -DMAKARNA_WERROR=${MAKARNA_WERROR}
+            -DMAKARNA_WERROR=${MAKARNA_WERROR} ${ARGN}
         COMMAND ${CMAKE_COMMAND} --build ${folder}
         WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
         COMMENT "Building ${preset} in ${folder}"

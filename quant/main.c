@@ -123,7 +123,8 @@ static int parse_type(const char *option_name, const char *text, uint32_t *type)
     if (!text)
         return EXIT_DONE;
     if (strcmp(text, "q4") != 0 && strcmp(text, "q8") != 0) {
-        fprintf(stderr, "makarna-quant: %s is \"%s\", expected q4 or q8\nTry makarna-quant --help.\n", option_name, text);
+        fprintf(stderr, "makarna-quant: %s is \"%s\", expected q4 or q8\nTry makarna-quant --help.\n",
+                option_name, text);
         return EXIT_USAGE;
     }
     *type = text[1] == '4' ? MKN_Q4 : MKN_Q8;
@@ -171,7 +172,8 @@ static mk_status settle_head(arguments *a, const source_model *model, mk_error *
         return MK_OK;
     if (a->embedding && types->embedding != types->head) {
         snprintf(err->text, sizeof err->text,
-                 "%s: the output head is the token embedding, so --embedding and --head cannot differ", a->source.path);
+                 "%s: the output head is the token embedding, so --embedding and --head cannot differ",
+                 a->source.path);
         return MK_ERR_ARGUMENT;
     }
     types->embedding = types->head;

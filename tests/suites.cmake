@@ -37,12 +37,16 @@ function(makarna_suite suite build)
     endif()
 endfunction()
 
-# makarna_image(<name> <source> [options of makarna-quant ...])
-# The fixture <name>: an image in ${images}, made by this machine's makarna-quant.
+# makarna_image(<name> <source> [LIMIT <bytes>] [OPTIONS ...])
+# The fixture <name>: an image in ${images}, made by this machine's makarna-quant in at most LIMIT bytes of RAM.
 function(makarna_image name source)
-    makarna_test(images/${name} LABELS images
-        COMMAND ${system}/make_image.sh ${images}/${name}.mkn ${source} $<TARGET_FILE:makarna-quant> ${ARGN}
-        GIVES ${name})
+    cmake_parse_arguments(arg "" "LIMIT" "OPTIONS" ${ARGN})
+    if(NOT arg_LIMIT OR MAKARNA_SANITIZE)
+        set(arg_LIMIT 0)
+    endif()
+    makarna_test(images/${name} LABELS images GIVES ${name}
+        COMMAND ${system}/make_image.sh $<TARGET_FILE:system_watch> ${arg_LIMIT} ${images}/${name}.mkn ${source}
+            $<TARGET_FILE:makarna-quant> ${arg_OPTIONS})
 endfunction()
 
 # makarna_digest_reference(<image> <tokens>)
@@ -94,7 +98,7 @@ function(makarna_damage suite build)
     if(TARGET tools_make_tiny_model)
         makarna_test(${suite}/damage/gguf-tiny LABELS ${suite} damage
             COMMAND ${damage} ${images}/tiny.gguf 200 6000 cut ${build}/tests/damage-tiny
-                -- ${quantizer} {} --type q4 -o {out}
+                -- ${quantizer} {} --type q8 -o {out}
             NEEDS tiny ENVIRONMENT ${sanitizers})
     endif()
 endfunction()
@@ -129,14 +133,17 @@ endif()
 
 makarna_test(images/smollm2 LABELS images COMMAND ${system}/fetch_smollm2.sh ${CMAKE_COMMAND} ${MAKARNA_DOWNLOADS}
     GIVES smollm2)
+# The largest tensor of the source is the embedding, 49152 x 576 as Q8_0; above it the quantizer may take 100 MB.
+math(EXPR quantizer_limit "49152 * 576 / 32 * 34 + 100 * 1000 * 1000")
 foreach(type q8 q4)
     makarna_image(stories260k-${type} ${shared}/models/stories260K.bin
-        --tokenizer ${shared}/models/tok512.bin --type ${type})
-    makarna_image(smollm2-${type} ${MAKARNA_DOWNLOADS}/SmolLM2-135M-Instruct.Q4_1.gguf --type ${type})
+        OPTIONS --tokenizer ${shared}/models/tok512.bin --type ${type})
+    makarna_image(smollm2-${type} ${MAKARNA_DOWNLOADS}/SmolLM2-135M-Instruct.Q4_1.gguf
+        LIMIT ${quantizer_limit} OPTIONS --type ${type})
     set_property(TEST images/smollm2-${type} APPEND PROPERTY FIXTURES_REQUIRED smollm2)
     set(digest_images stories260k-${type})
     if(TARGET tools_make_tiny_model)
-        makarna_image(tiny-${type} ${images}/tiny.gguf --type ${type})
+        makarna_image(tiny-${type} ${images}/tiny.gguf OPTIONS --type ${type})
         set_property(TEST images/tiny-${type} APPEND PROPERTY FIXTURES_REQUIRED tiny)
         list(APPEND digest_images tiny-${type})
     endif()
@@ -175,6 +182,14 @@ endif()
 makarna_test(host/system/memory_cap LABELS host system
     COMMAND ${system}/memory_cap.sh $<TARGET_FILE:makarna> ${images}/smollm2-q4.mkn 8192 8M
     NEEDS smollm2-q4)
+set(stories_options ${shared}/models/stories260K.bin --tokenizer ${shared}/models/tok512.bin --type q4)
+foreach(threads 1 3)
+    makarna_test(host/system/same_image-${threads} LABELS host system NEEDS stories260k-q4
+        COMMAND ${system}/same_image.sh ${images}/stories260k-q4.mkn $<TARGET_FILE:makarna-quant> ${stories_options}
+            --threads ${threads})
+endforeach()
+makarna_test(host/system/boards LABELS host system NEEDS smollm2-q4
+    COMMAND ${system}/boards.sh ${PROJECT_SOURCE_DIR}/boards $<TARGET_FILE:makarna> ${images}/smollm2-q4.mkn)
 makarna_test(host/system/packages LABELS host system
     COMMAND ${system}/packages.sh ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/.ci/run)
 
@@ -193,9 +208,11 @@ makarna_require_program(qemu-user qemu-arm qemu-arm-static)
 set(qemu_arm ${program})
 makarna_require_program(qemu-user qemu-aarch64 qemu-aarch64-static)
 set(qemu_aarch64 ${program})
-foreach(preset pi-aarch64 pi-armv7 pi-armv6 asan tsan)
-    makarna_subbuild(${preset})
-endforeach()
+makarna_subbuild(pi-aarch64 -DMAKARNA_QUANTIZER=ON) # the boards do not need it: it must make the same images there
+makarna_subbuild(pi-armv6 -DMAKARNA_QUANTIZER=ON)
+makarna_subbuild(pi-armv7)
+makarna_subbuild(asan)
+makarna_subbuild(tsan)
 
 # makarna_board(<suite> <preset> "<kernel sets, the one to insist on last>" <emulator ...>)
 function(makarna_board suite preset sets)
@@ -226,8 +243,26 @@ makarna_test(a53/system/missing_isa LABELS a53 system
         ${cross}/pi-aarch64/makarna
     NEEDS stories260k-q4)
 
+makarna_test(a53/system/same_image LABELS a53 system NEEDS stories260k-q4
+    COMMAND ${system}/same_image.sh ${images}/stories260k-q4.mkn ${qemu_aarch64} -cpu cortex-a53
+        ${cross}/pi-aarch64/makarna-quant ${stories_options})
+makarna_test(armv6/system/same_image LABELS armv6 system NEEDS stories260k-q4
+    COMMAND ${system}/same_image.sh ${images}/stories260k-q4.mkn ${qemu_arm} -cpu arm1176
+        ${cross}/pi-armv6/makarna-quant ${stories_options})
+
 makarna_suite(asan ${cross}/asan SANITIZED TESTS ${unit_tests} ${kernels_tests} ${quant_tests})
 makarna_damage(asan ${cross}/asan)
+foreach(image ${small_images})
+    makarna_digest(asan ${image} 100 "every:2:7:q8 every:1:64:q4" ${cross}/asan/makarna)
+endforeach()
+
+# The thread sanitizer wants a layout of memory that newer kernels' address randomization may not leave it.
+set(no_randomization)
+execute_process(COMMAND setarch -R true RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+if(NOT failed)
+    set(no_randomization setarch -R)
+endif()
 set(threaded ${unit_tests})
 list(FILTER threaded INCLUDE REGEX "/test_[^/]*(pool|thread|context|decoder|forward|eval)[^/]*$")
-makarna_suite(tsan ${cross}/tsan SANITIZED TESTS ${threaded})
+makarna_suite(tsan ${cross}/tsan SANITIZED EMULATOR ${no_randomization} TESTS ${threaded})
+makarna_digest(tsan stories260k-q4 100 "best:4:7:q8 best:3:64:q4" ${no_randomization} ${cross}/tsan/makarna)

@@ -41,10 +41,26 @@ enum { SLOTS = sizeof slots / sizeof slots[0], FIRST_LAYER_SLOT = 1, LAST_LAYER_
 
 const char *plan_role_name(uint32_t role)
 {
-    static const char *const names[MKN_ROLES] = {
-        "",       "q4 tables", "rope frequencies", "token embedding", "attention norm", "q",    "k",
-        "v",      "o",         "q bias",           "k bias",          "v bias",         "q norm", "k norm",
-        "mlp norm", "gate",    "up",               "down",            "output norm",    "output head"};
+    static const char *const names[MKN_ROLES] = {"",
+                                                 "q4 tables",
+                                                 "rope frequencies",
+                                                 "token embedding",
+                                                 "attention norm",
+                                                 "q",
+                                                 "k",
+                                                 "v",
+                                                 "o",
+                                                 "q bias",
+                                                 "k bias",
+                                                 "v bias",
+                                                 "q norm",
+                                                 "k norm",
+                                                 "mlp norm",
+                                                 "gate",
+                                                 "up",
+                                                 "down",
+                                                 "output norm",
+                                                 "output head"};
     return role < MKN_ROLES ? names[role] : "";
 }
 
@@ -79,7 +95,8 @@ static bool split_layer(source_string name, uint32_t layers, uint32_t *layer, so
         return false;
     for (; at < name.length && name.text[at] >= '0' && name.text[at] <= '9' && n <= layers; at++)
         n = 10 * n + (uint32_t)(name.text[at] - '0');
-    if (at == 4 || at + 1 >= name.length || name.text[at] != '.' || (name.text[4] == '0' && at > 5) || n >= layers)
+    if (at == 4 || at + 1 >= name.length || name.text[at] != '.' || (name.text[4] == '0' && at > 5) ||
+        n >= layers)
         return false;
     *layer = n;
     *rest = (source_string){name.text + at + 1, name.length - at - 1};
@@ -104,7 +121,8 @@ static mk_status find_all(const finder *f, mk_error *err)
     for (uint32_t i = 0; i < m->tensor_count; i++) {
         const source_tensor **place = place_of(f, m->tensors[i].name);
         if (!place)
-            return quant_fail(err, MK_ERR_UNSUPPORTED, "%s: tensor %s is not known in a llama model of %u layers", f->path,
+            return quant_fail(err, MK_ERR_UNSUPPORTED,
+                              "%s: tensor %s is not known in a llama model of %u layers", f->path,
                               quant_name(m->tensors[i].name, name), m->layers);
         if (*place)
             return quant_fail(err, MK_ERR_FORMAT, "%s: tensor %s occurs twice", f->path,
@@ -183,11 +201,14 @@ static mk_status add_slot(const finder *f, uint32_t index, uint32_t layer, mk_er
     if (!t)
         return quant_fail(err, MK_ERR_FORMAT, "%s: tensor %s is missing", f->path, s->name);
     if (t->rows != rows || t->cols != cols)
-        return quant_fail(err, MK_ERR_FORMAT, "%s: tensor %.*s has %llu rows of %llu, expected %u of %u", f->path,
-                          (int)t->name.length, t->name.text, (unsigned long long)t->rows, (unsigned long long)t->cols,
-                          rows, cols);
-    mkn_tensor record = {
-        .role = (uint16_t)s->role, .type = (uint16_t)type_of(s, f->types), .layer = layer, .rows = rows, .cols = cols};
+        return quant_fail(err, MK_ERR_FORMAT, "%s: tensor %.*s has %llu rows of %llu, expected %u of %u",
+                          f->path, (int)t->name.length, t->name.text, (unsigned long long)t->rows,
+                          (unsigned long long)t->cols, rows, cols);
+    mkn_tensor record = {.role = (uint16_t)s->role,
+                         .type = (uint16_t)type_of(s, f->types),
+                         .layer = layer,
+                         .rows = rows,
+                         .cols = cols};
     place(f->plan, record, t, s->by_heads && m->rope_neighbours);
     return MK_OK;
 }
@@ -198,10 +219,11 @@ static mk_status add_all(const finder *f, mk_error *err)
     const source_model *m = plan->model;
     bool head_q4 = !(plan->flags & MKN_TIED) && f->types->head == MKN_Q4;
     if (f->types->layers == MKN_Q4 || f->types->embedding == MKN_Q4 || head_q4)
-        place(plan, (mkn_tensor){.role = MKN_Q4_TABLES, .type = MKN_I8, .rows = MKN_TABLES, .cols = MKN_LEVELS}, NULL,
-              false);
-    place(plan, (mkn_tensor){.role = MKN_ROPE_FREQUENCIES, .type = MKN_F32, .rows = 1, .cols = m->rope_dims / 2}, NULL,
-          false);
+        place(plan, (mkn_tensor){.role = MKN_Q4_TABLES, .type = MKN_I8, .rows = MKN_TABLES, .cols = MKN_LEVELS},
+              NULL, false);
+    place(plan,
+          (mkn_tensor){.role = MKN_ROPE_FREQUENCIES, .type = MKN_F32, .rows = 1, .cols = m->rope_dims / 2},
+          NULL, false);
     mk_status status = MK_OK;
     for (uint32_t i = 0; !status && i < FIRST_LAYER_SLOT; i++)
         status = add_slot(f, i, 0, err);
@@ -221,24 +243,29 @@ static mk_status check_model(const source_model *m, const char *path, mk_error *
         const char *name;
         uint32_t value, high;
     } ranges[] = {
-        {"the number of layers", m->layers, MKN_MAX_LAYERS}, {"the number of heads", m->heads, MKN_MAX_HEADS},
-        {"the number of KV heads", m->kv_heads, m->heads},   {"the head size", m->head_size, MKN_MAX_HEAD_SIZE},
-        {"the embedding length", m->hidden, MKN_MAX_WIDTH},  {"the feed-forward length", m->intermediate, MKN_MAX_WIDTH},
-        {"the vocabulary", m->vocabulary, MKN_MAX_VOCABULARY}, {"the context length", m->context, MKN_MAX_CONTEXT},
+        {"the number of layers", m->layers, MKN_MAX_LAYERS},
+        {"the number of heads", m->heads, MKN_MAX_HEADS},
+        {"the number of KV heads", m->kv_heads, m->heads},
+        {"the head size", m->head_size, MKN_MAX_HEAD_SIZE},
+        {"the embedding length", m->hidden, MKN_MAX_WIDTH},
+        {"the feed-forward length", m->intermediate, MKN_MAX_WIDTH},
+        {"the vocabulary", m->vocabulary, MKN_MAX_VOCABULARY},
+        {"the context length", m->context, MKN_MAX_CONTEXT},
         {"the number of rotated values", m->rope_dims, m->head_size},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
         if (ranges[i].value < 1 || ranges[i].value > ranges[i].high)
-            return quant_fail(err, MK_ERR_FORMAT, "%s: %s is %u, expected 1 to %u", path, ranges[i].name, ranges[i].value,
-                              ranges[i].high);
+            return quant_fail(err, MK_ERR_FORMAT, "%s: %s is %u, expected 1 to %u", path, ranges[i].name,
+                              ranges[i].value, ranges[i].high);
     if (m->heads % m->kv_heads)
-        return quant_fail(err, MK_ERR_FORMAT, "%s: %u heads do not share %u KV heads evenly", path, m->heads, m->kv_heads);
+        return quant_fail(err, MK_ERR_FORMAT, "%s: %u heads do not share %u KV heads evenly", path, m->heads,
+                          m->kv_heads);
     if (m->rope_dims % 2)
-        return quant_fail(err, MK_ERR_FORMAT, "%s: RoPE rotates %u values of a head, expected an even number", path,
-                          m->rope_dims);
+        return quant_fail(err, MK_ERR_FORMAT, "%s: RoPE rotates %u values of a head, expected an even number",
+                          path, m->rope_dims);
     if (!(m->norm_epsilon > 1e-12f && m->norm_epsilon < 1.0f))
-        return quant_fail(err, MK_ERR_FORMAT, "%s: the norm epsilon is %g, expected one between 1e-12 and 1", path,
-                          (double)m->norm_epsilon);
+        return quant_fail(err, MK_ERR_FORMAT, "%s: the norm epsilon is %g, expected one between 1e-12 and 1",
+                          path, (double)m->norm_epsilon);
     if (!(m->rope_base >= 1.0f && m->rope_base < 1e30f))
         return quant_fail(err, MK_ERR_FORMAT, "%s: the RoPE base is %g, expected one from 1 to 1e30", path,
                           (double)m->rope_base);
@@ -257,7 +284,8 @@ bool plan_is_tied(const source_model *model)
  * 27.1 dB without the transform and 23.5 dB with it, perplexity 20.9 and 23.3 (float32: 19.8). */
 static bool has_grid(const planned_tensor *t)
 {
-    return t->source && t->record.type == MKN_Q4 && (t->source->type == SOURCE_Q4_0 || t->source->type == SOURCE_Q4_1);
+    return t->source && t->record.type == MKN_Q4 &&
+           (t->source->type == SOURCE_Q4_0 || t->source->type == SOURCE_Q4_1);
 }
 
 /* How many tensors from number i on share one input. */
@@ -283,8 +311,8 @@ static void choose_transforms(image_plan *plan)
     }
 }
 
-mk_status plan_image(image_plan *plan, const source_model *model, const plan_types *types, const char *path, pool *memory,
-                     mk_error *err)
+mk_status plan_image(image_plan *plan, const source_model *model, const plan_types *types, const char *path,
+                     pool *memory, mk_error *err)
 {
     *plan = (image_plan){.model = model};
     finder f = {.plan = plan, .path = path, .types = types};
@@ -294,7 +322,8 @@ mk_status plan_image(image_plan *plan, const source_model *model, const plan_typ
     f.found = pool_take(memory, (uint64_t)model->layers * SLOTS, sizeof *f.found);
     plan->tensors = pool_take(memory, (uint64_t)model->layers * SLOTS + 5, sizeof *plan->tensors);
     if (!f.found || !plan->tensors)
-        return quant_fail(err, MK_ERR_MEMORY, "%s: out of memory for the tensors of %u layers", path, model->layers);
+        return quant_fail(err, MK_ERR_MEMORY, "%s: out of memory for the tensors of %u layers", path,
+                          model->layers);
     if ((status = find_all(&f, err)))
         return status;
     find_flags(&f);

@@ -101,7 +101,8 @@ static mk_status make_provenance(image_parts *p, const source *s, const quantize
         snprintf(options, sizeof options, "--type %s --embedding %s --head %s", type_option(o->types.layers),
                  type_option(o->types.embedding), type_option(o->types.head));
     if (o->chat_format)
-        snprintf(options + strlen(options), sizeof options - strlen(options), " --chat-format %.32s", o->chat_format);
+        snprintf(options + strlen(options), sizeof options - strlen(options), " --chat-format %.32s",
+                 o->chat_format);
     texts_begin(&p->provenance, sizeof record);
     record.quantizer = add_text(&p->provenance, "makarna-quant " MK_VERSION);
     record.options = add_text(&p->provenance, options);
@@ -154,7 +155,7 @@ static mk_status make_tables(image_parts *p, const source *s, uint32_t threads, 
     if (status)
         return status;
     learn_start(tables);
-    p->book = codebook_create((const int8_t (*)[MKN_LEVELS])tables);
+    p->book = codebook_create((const int8_t(*)[MKN_LEVELS])tables);
     bool learned = p->book && learn_tables(p->book, &sample, LEARN_ROUNDS, threads);
     sample_free(&sample);
     return learned ? MK_OK : quant_fail(err, MK_ERR_MEMORY, "out of memory for the q4 tables");
@@ -188,7 +189,8 @@ static mk_status begin_image(image_writer *w, output_file *file, image_parts *p,
     bool whole = !(plan->flags & MKN_VOCAB_ONLY);
     uint64_t directory_size = plan->tensor_count * sizeof *p->directory;
     uint64_t layers_size = whole ? plan->model->layers * sizeof *p->layers : 0;
-    uint64_t data = mk_align_up(mk_align_up(sizeof(mkn_header) + directory_size, MKN_ALIGN) + layers_size, MKN_ALIGN);
+    uint64_t data =
+        mk_align_up(mk_align_up(sizeof(mkn_header) + directory_size, MKN_ALIGN) + layers_size, MKN_ALIGN);
     for (uint32_t i = 0; i < plan->tensor_count; i++) {
         p->directory[i] = plan->tensors[i].record;
         p->directory[i].offset += data;
@@ -217,15 +219,11 @@ static mk_status write_made(const image_writer *w, const planned_tensor *t, cons
     return image_write_data(w, t->record.offset, frequencies, (size_t)t->record.size, err);
 }
 
-static mk_status write_tensors(const image_writer *w, const source *s, const image_parts *p, uint32_t threads, report *r,
-                               mk_error *err)
+static mk_status write_tensors(const image_writer *w, const source *s, const image_parts *p, uint32_t threads,
+                               report *r, mk_error *err)
 {
-    tensor_job job = {.model = &s->model,
-                      .map = &s->file,
-                      .path = s->path,
-                      .book = p->book,
-                      .writer = w,
-                      .threads = threads};
+    tensor_job job = {
+        .model = &s->model, .map = &s->file, .path = s->path, .book = p->book, .writer = w, .threads = threads};
     mk_status status = MK_OK;
     for (uint32_t i = 0; !status && i < p->plan.tensor_count; i++) {
         const planned_tensor *t = &p->plan.tensors[i];
@@ -239,19 +237,23 @@ static mk_status write_tensors(const image_writer *w, const source *s, const ima
     return status;
 }
 
-static mk_status write_image(output_file *file, source *s, const quantize_options *o, image_parts *p, mk_error *err)
+static mk_status write_image(output_file *file, source *s, const quantize_options *o, image_parts *p,
+                             mk_error *err)
 {
     image_writer w = {0};
     report r;
     report_begin(&r, &p->plan);
     mk_status status = begin_image(&w, file, p, err);
     if (status || (status = make_tables(p, s, o->threads, &r, err)) ||
-        (status = write_tensors(&w, s, p, o->threads, &r, err)))
+        (status = write_tensors(&w, s, p, o->threads, &r, err))) {
+        report_clear(&r);
         return status;
+    }
     report_progress(&r, "checksums");
     status = image_finish(&w, err);
+    report_clear(&r);
     if (!status)
-        report_end(&r, w.header.file_size);
+        report_end(&r, &p->plan, w.header.file_size);
     return status;
 }
 

@@ -61,7 +61,8 @@ static uint64_t pick(uint64_t i, uint64_t wanted, uint64_t total)
     return begin + mix(i) % size;
 }
 
-mk_status sample_blocks(const image_plan *plan, const source_map *map, uint32_t limit, block_sample *sample, mk_error *err)
+mk_status sample_blocks(const image_plan *plan, const source_map *map, uint32_t limit, block_sample *sample,
+                        mk_error *err)
 {
     uint64_t total = 0, next = 0, seen = 0;
     *sample = (block_sample){0};
@@ -82,7 +83,8 @@ mk_status sample_blocks(const image_plan *plan, const source_map *map, uint32_t 
             continue;
         uint64_t per_row = supers / plan->tensors[i].record.rows, at;
         for (; next < wanted && (at = pick(next, wanted, total)) < seen + supers; next++)
-            add_super(sample, &plan->tensors[i], (at - seen) / per_row, (at - seen) % per_row * MKN_SUPER_BLOCK);
+            add_super(sample, &plan->tensors[i], (at - seen) / per_row,
+                      (at - seen) % per_row * MKN_SUPER_BLOCK);
         seen += supers;
         source_map_release(map, t->data, t->rows * t->row_bytes);
     }

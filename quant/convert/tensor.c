@@ -42,11 +42,11 @@ static mk_status check_weights(const matrix_job *m, const float *w, uint32_t row
     char name[QUANT_NAME];
     if (at == cols)
         return MK_OK;
-    return quant_fail(err, MK_ERR_FORMAT,
-                      "%s: tensor %s has the weight %g at row %u, column %zu; weights must be finite and below %g, so the "
-                      "source is damaged or was not trained to an end",
-                      m->job->path, quant_name(m->tensor->source->name, name), (double)w[at], row, at,
-                      (double)ENCODE_LIMIT);
+    return quant_fail(
+        err, MK_ERR_FORMAT,
+        "%s: tensor %s has the weight %g at row %u, column %zu; weights must be finite and below %g, so the "
+        "source is damaged or was not trained to an end",
+        m->job->path, quant_name(m->tensor->source->name, name), (double)w[at], row, at, (double)ENCODE_LIMIT);
 }
 
 static uint32_t padded_cols(const planned_tensor *t)
@@ -54,8 +54,8 @@ static uint32_t padded_cols(const planned_tensor *t)
     return (t->record.cols + MKN_BLOCK - 1) / MKN_BLOCK * MKN_BLOCK;
 }
 
-static mk_status encode_group(const matrix_job *m, uint32_t group, float *weights, uint8_t *codes, uint8_t *scales,
-                              encode_error *error, mk_error *err)
+static mk_status encode_group(const matrix_job *m, uint32_t group, float *weights, uint8_t *codes,
+                              uint8_t *scales, encode_error *error, mk_error *err)
 {
     const planned_tensor *t = m->tensor;
     uint32_t first = group * MKN_GROUP, cols = t->record.cols, padded = padded_cols(t);
@@ -88,8 +88,8 @@ static mk_status encode_band(matrix_job *m, uint32_t band, uint8_t *memory, mk_e
     uint8_t *codes = memory + (size_t)MKN_GROUP * padded_cols(m->tensor) * sizeof *weights;
     uint8_t *scales = codes + (size_t)(groups * m->codes_bytes);
     for (uint32_t i = 0; i < groups; i++) {
-        mk_status status = encode_group(m, begin + i, weights, codes + i * m->codes_bytes, scales + i * m->scales_bytes,
-                                        &m->errors[band], err);
+        mk_status status = encode_group(m, begin + i, weights, codes + i * m->codes_bytes,
+                                        scales + i * m->scales_bytes, &m->errors[band], err);
         if (status)
             return status;
     }
@@ -126,7 +126,8 @@ static void run_band(void *context, uint64_t band, uint32_t worker)
         set_failed(m, (uint32_t)band, status, &error);
 }
 
-static mk_status convert_matrix(const tensor_job *job, const planned_tensor *t, encode_error *error, mk_error *err)
+static mk_status convert_matrix(const tensor_job *job, const planned_tensor *t, encode_error *error,
+                                mk_error *err)
 {
     matrix_job m = {.job = job, .tensor = t, .failed_band = UINT32_MAX};
     m.groups = (t->record.rows + MKN_GROUP - 1) / MKN_GROUP;
@@ -165,8 +166,8 @@ static mk_status convert_vector(const tensor_job *job, const planned_tensor *t, 
     for (uint32_t i = 0; i < count && !status; i++) {
         ordered[i] = values[t->by_heads ? plan_source_row(job->model, i) : i];
         if (!(ordered[i] - ordered[i] == 0))
-            status = quant_fail(err, MK_ERR_FORMAT, "%s: tensor %s has the value %g; the source is damaged", job->path,
-                                quant_name(t->source->name, name), (double)ordered[i]);
+            status = quant_fail(err, MK_ERR_FORMAT, "%s: tensor %s has the value %g; the source is damaged",
+                                job->path, quant_name(t->source->name, name), (double)ordered[i]);
     }
     if (!status)
         status = image_write_data(job->writer, t->record.offset, ordered, count * sizeof *ordered, err);

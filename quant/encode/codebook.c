@@ -15,7 +15,8 @@
 enum {
     CELLS = 1024, /* values of -256 to 255.5, clamped */
     CELL_ZERO = CELLS / 2,
-    FAR = 65535 / MKN_BLOCK, /* so that 32 of them fit into 16 bits; a lower bound does for leaving tables out */
+    FAR =
+        65535 / MKN_BLOCK, /* so that 32 of them fit into 16 bits; a lower bound does for leaving tables out */
 };
 
 struct codebook {
@@ -116,7 +117,8 @@ static float sum_limit(float error)
     return root * root * 1.0001f + 1;
 }
 
-uint32_t codebook_search(const codebook *book, const float *values, uint32_t count, uint8_t *codes, float *error)
+uint32_t codebook_search(const codebook *book, const float *values, uint32_t count, uint8_t *codes,
+                         float *error)
 {
     uint32_t cells[MKN_BLOCK], best = 0;
     uint16_t sums[MKN_TABLES];

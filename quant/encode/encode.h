@@ -44,9 +44,11 @@ const int8_t *codebook_table(const codebook *book, uint32_t t);
 
 /* Picks the table with the least squared error for `count` <= 32 values in units of the scale; returns it,
  * with the error and the codes. The lowest number wins a tie. */
-uint32_t codebook_search(const codebook *book, const float *values, uint32_t count, uint8_t *codes, float *error);
+uint32_t codebook_search(const codebook *book, const float *values, uint32_t count, uint8_t *codes,
+                         float *error);
 
 /* codes: 64 bytes per block; scales: 8 bytes per super-block and 4 per block. */
-void encode_q4(const codebook *book, const weight_group *group, uint8_t *codes, uint8_t *scales, encode_error *error);
+void encode_q4(const codebook *book, const weight_group *group, uint8_t *codes, uint8_t *scales,
+               encode_error *error);
 
 #endif

@@ -53,7 +53,8 @@ static void assign_chunk(void *context, uint64_t chunk, uint32_t worker)
     uint32_t begin = (uint32_t)chunk * CHUNK;
     uint32_t end = a->sample->count - begin < CHUNK ? a->sample->count : begin + CHUNK;
     for (uint32_t b = begin; b < end; b++)
-        a->tables[b] = (uint8_t)codebook_search(a->book, a->sample->values[b], MKN_BLOCK, a->codes[b], &a->errors[b]);
+        a->tables[b] =
+            (uint8_t)codebook_search(a->book, a->sample->values[b], MKN_BLOCK, a->codes[b], &a->errors[b]);
 }
 
 static void assign(assignment *a, uint32_t threads)
@@ -108,9 +109,13 @@ static void move_levels(const assignment *a, int8_t tables[MKN_TABLES][MKN_LEVEL
     }
 }
 
-/* ---- Splitting -------------------------------------------------------------------------------- */
+/* ---- Splitting --------------------------------------------------------------------------------
+ *
+ * Without it, 45 of the 256 tables ended with no block of SmolLM2 (from Q4_1) and 150 with few; with it the
+ * signal-to-noise ratio of the matrices is 1.4 dB better. */
 
-/* How a block differs from its table: by a factor, a shift, or a factor of opposite sign on either side of zero. */
+/* How a block differs from its table: by a factor, a shift, or a factor of opposite sign on either side of
+ * zero. */
 enum { BY_SIZE, BY_SHIFT, BY_SKEW, SPLITS };
 
 static double split_key(const assignment *a, uint32_t b, int split)
@@ -208,7 +213,7 @@ static void iterate(assignment *a, codebook *book, uint32_t rounds, uint32_t thr
         move_levels(a, tables);
         if (round + 4 < rounds) /* the last rounds settle */
             replace_idle(a, tables);
-        codebook_set(book, (const int8_t (*)[MKN_LEVELS])tables);
+        codebook_set(book, (const int8_t(*)[MKN_LEVELS])tables);
     }
 }
 

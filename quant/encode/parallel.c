@@ -35,8 +35,8 @@ static void *work(void *argument)
     return NULL;
 }
 
-void parallel_for(uint32_t threads, uint64_t count, void (*body)(void *context, uint64_t index, uint32_t worker),
-                  void *context)
+void parallel_for(uint32_t threads, uint64_t count,
+                  void (*body)(void *context, uint64_t index, uint32_t worker), void *context)
 {
     loop l = {.body = body, .context = context, .count = count};
     worker workers[PARALLEL_MAX];

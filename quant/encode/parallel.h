@@ -8,8 +8,8 @@ enum { PARALLEL_MAX = 64 };
 
 /* Calls body(context, index, worker) for each index below count, in any order, on up to `threads` threads;
  * worker is below `threads`. Threads that the system does not give are done without. */
-void parallel_for(uint32_t threads, uint64_t count, void (*body)(void *context, uint64_t index, uint32_t worker),
-                  void *context);
+void parallel_for(uint32_t threads, uint64_t count,
+                  void (*body)(void *context, uint64_t index, uint32_t worker), void *context);
 
 /* Number of online cores, PARALLEL_MAX at most. */
 uint32_t parallel_default(void);

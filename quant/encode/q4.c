@@ -80,8 +80,8 @@ static void encode_super_block(const codebook *book, const float *w, uint32_t co
     }
 }
 
-static void encode_row(const codebook *book, const float *w, uint32_t cols, uint32_t row, uint8_t *codes, uint8_t *scales,
-                       encode_error *e)
+static void encode_row(const codebook *book, const float *w, uint32_t cols, uint32_t row, uint8_t *codes,
+                       uint8_t *scales, encode_error *e)
 {
     for (uint32_t begin = 0; begin < cols; begin += MKN_SUPER_BLOCK) {
         uint32_t count = cols - begin < MKN_SUPER_BLOCK ? cols - begin : MKN_SUPER_BLOCK;
@@ -104,7 +104,8 @@ static void encode_row(const codebook *book, const float *w, uint32_t cols, uint
     }
 }
 
-void encode_q4(const codebook *book, const weight_group *group, uint8_t *codes, uint8_t *scales, encode_error *error)
+void encode_q4(const codebook *book, const weight_group *group, uint8_t *codes, uint8_t *scales,
+               encode_error *error)
 {
     size_t blocks = (group->cols + MKN_BLOCK - 1) / MKN_BLOCK;
     memset(codes, 0, blocks * 64);

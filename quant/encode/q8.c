@@ -27,7 +27,8 @@ static uint16_t choose_scale(const float *w, uint32_t count)
     return half;
 }
 
-static void encode_row(const float *w, uint32_t cols, uint32_t row, uint8_t *codes, uint8_t *scales, encode_error *e)
+static void encode_row(const float *w, uint32_t cols, uint32_t row, uint8_t *codes, uint8_t *scales,
+                       encode_error *e)
 {
     for (uint32_t begin = 0; begin < cols; begin += MKN_SUPER_BLOCK) {
         uint32_t count = cols - begin < MKN_SUPER_BLOCK ? cols - begin : MKN_SUPER_BLOCK;

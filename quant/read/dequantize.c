@@ -7,8 +7,8 @@
 const source_type_info *source_type_about(source_type type)
 {
     static const source_type_info table[] = {
-        [SOURCE_F32] = {"F32", 1, 4},      [SOURCE_F16] = {"F16", 1, 2},    [SOURCE_BF16] = {"BF16", 1, 2},
-        [SOURCE_Q8_0] = {"Q8_0", 32, 34},  [SOURCE_Q4_0] = {"Q4_0", 32, 18}, [SOURCE_Q4_1] = {"Q4_1", 32, 20},
+        [SOURCE_F32] = {"F32", 1, 4},       [SOURCE_F16] = {"F16", 1, 2},     [SOURCE_BF16] = {"BF16", 1, 2},
+        [SOURCE_Q8_0] = {"Q8_0", 32, 34},   [SOURCE_Q4_0] = {"Q4_0", 32, 18}, [SOURCE_Q4_1] = {"Q4_1", 32, 20},
         [SOURCE_Q6_K] = {"Q6_K", 256, 210}, [SOURCE_I8_GROUP] = {"I8", 1, 1},
     };
     return &table[type];

@@ -9,7 +9,8 @@
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif
-mk_status quant_fail(mk_error *err, mk_status status, const char *format, ...);
+mk_status
+quant_fail(mk_error *err, mk_status status, const char *format, ...);
 
 /* A name from a file as a terminated text that is safe to print: bytes that are not printable become
  * '?', and what is too long is cut. Valid until `out` is reused. */

@@ -247,7 +247,8 @@ mk_status gguf_parse(gguf *file, const source_map *map, const char *path, pool *
     for (uint64_t i = 0; i < file->tensor_count; i++) {
         char name[QUANT_NAME];
         if (file->tensors[i].offset % alignment)
-            return quant_fail(err, MK_ERR_FORMAT, "%s: tensor %s begins at byte %llu of the data, which is no "
+            return quant_fail(err, MK_ERR_FORMAT,
+                              "%s: tensor %s begins at byte %llu of the data, which is no "
                               "multiple of the alignment %u",
                               path, quant_name(file->tensors[i].name, name),
                               (unsigned long long)file->tensors[i].offset, alignment);
@@ -267,8 +268,8 @@ const gguf_key *gguf_find(const gguf *file, const char *name)
 
 static const char *type_name(const gguf_key *key)
 {
-    static const char *const names[GGUF_VALUE_TYPES] = {
-        "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64"};
+    static const char *const names[GGUF_VALUE_TYPES] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
+                                                        "bool", "string", "array", "u64", "i64", "f64"};
     return key->type < GGUF_VALUE_TYPES ? names[key->type] : "unknown";
 }
 
@@ -384,7 +385,8 @@ mk_status gguf_string(const gguf *file, const char *name, bool required, source_
     return MK_OK;
 }
 
-static mk_status find_array(const gguf *file, const char *name, const gguf_key **key, uint32_t *count, mk_error *err)
+static mk_status find_array(const gguf *file, const char *name, const gguf_key **key, uint32_t *count,
+                            mk_error *err)
 {
     *key = gguf_find(file, name);
     *count = 0;
@@ -393,8 +395,8 @@ static mk_status find_array(const gguf *file, const char *name, const gguf_key *
     if ((*key)->type != GGUF_ARRAY)
         return wrong_type(file, *key, "array", err);
     if ((*key)->count > 1u << 24)
-        return quant_fail(err, MK_ERR_UNSUPPORTED, "%s: array %s has %llu items, expected 2^24 at most", file->path,
-                          name, (unsigned long long)(*key)->count);
+        return quant_fail(err, MK_ERR_UNSUPPORTED, "%s: array %s has %llu items, expected 2^24 at most",
+                          file->path, name, (unsigned long long)(*key)->count);
     *count = (uint32_t)(*key)->count;
     return MK_OK;
 }
@@ -411,7 +413,8 @@ mk_status gguf_strings(const gguf *file, const char *name, pool *memory, source_
         return quant_fail(err, MK_ERR_FORMAT, "%s: array %s does not hold strings", file->path, name);
     *items = pool_take(memory, *count, sizeof **items);
     if (!*items)
-        return quant_fail(err, MK_ERR_MEMORY, "%s: out of memory for %u strings of %s", file->path, *count, name);
+        return quant_fail(err, MK_ERR_MEMORY, "%s: out of memory for %u strings of %s", file->path, *count,
+                          name);
     const uint8_t *p = key->value;
     for (uint32_t i = 0; i < *count; i++) {
         (*items)[i] = string_at(p); /* parsing has checked that all lie inside */
@@ -420,8 +423,8 @@ mk_status gguf_strings(const gguf *file, const char *name, pool *memory, source_
     return MK_OK;
 }
 
-mk_status gguf_array32(const gguf *file, const char *name, uint32_t item_type, const uint8_t **items, uint32_t *count,
-                       mk_error *err)
+mk_status gguf_array32(const gguf *file, const char *name, uint32_t item_type, const uint8_t **items,
+                       uint32_t *count, mk_error *err)
 {
     const gguf_key *key;
     *items = NULL;
@@ -429,8 +432,8 @@ mk_status gguf_array32(const gguf *file, const char *name, uint32_t item_type, c
     if (status || !key)
         return status;
     if (key->item_type != item_type && !(item_type == GGUF_I32 && key->item_type == GGUF_U32))
-        return quant_fail(err, MK_ERR_FORMAT, "%s: array %s has items of type %u, expected %u", file->path, name,
-                          key->item_type, item_type);
+        return quant_fail(err, MK_ERR_FORMAT, "%s: array %s has items of type %u, expected %u", file->path,
+                          name, key->item_type, item_type);
     *items = key->value;
     return MK_OK;
 }

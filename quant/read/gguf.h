@@ -65,8 +65,8 @@ mk_status gguf_bool(const gguf *file, const char *name, bool *value, mk_error *e
 mk_status gguf_string(const gguf *file, const char *name, bool required, source_string *value, mk_error *err);
 
 /* An array of strings as a table; NULL and 0 if it is absent. */
-mk_status gguf_strings(const gguf *file, const char *name, pool *memory, source_string **items,
-                       uint32_t *count, mk_error *err);
+mk_status gguf_strings(const gguf *file, const char *name, pool *memory, source_string **items, uint32_t *count,
+                       mk_error *err);
 
 /* An array of 32-bit items (type GGUF_I32 or GGUF_F32; unsigned ones pass as GGUF_I32); *items is NULL
  * if it is absent. */
@@ -74,8 +74,8 @@ mk_status gguf_array32(const gguf *file, const char *name, uint32_t item_type, c
                        uint32_t *count, mk_error *err);
 
 /* Reads a mapped GGUF file as a model, or as a vocabulary alone. */
-mk_status gguf_read(source_model *model, const source_map *map, const char *path, bool vocab_only,
-                    pool *memory, mk_error *err);
+mk_status gguf_read(source_model *model, const source_map *map, const char *path, bool vocab_only, pool *memory,
+                    mk_error *err);
 
 /* The part of gguf_read that fills model->vocab. */
 mk_status gguf_read_vocab(source_vocab *vocab, const gguf *file, pool *memory, mk_error *err);

@@ -12,12 +12,30 @@
 /* ---- Hyper-parameters ------------------------------------------------------------------------- */
 
 static const char *const llama_keys[] = {
-    "block_count", "context_length", "embedding_length", "feed_forward_length", "vocab_size",
-    "attention.head_count", "attention.head_count_kv", "attention.key_length", "attention.value_length",
-    "attention.layer_norm_rms_epsilon", "attention.sliding_window", "attention.causal",
-    "rope.freq_base", "rope.dimension_count", "rope.scale_linear", "rope.scaling.type", "rope.scaling.factor",
-    "rope.scaling.original_context_length", "rope.scaling.finetuned", "rope.scaling.attn_factor",
-    "rope.scaling.yarn_log_multiplier", "expert_count", "expert_used_count", "tensor_data_layout",
+    "block_count",
+    "context_length",
+    "embedding_length",
+    "feed_forward_length",
+    "vocab_size",
+    "attention.head_count",
+    "attention.head_count_kv",
+    "attention.key_length",
+    "attention.value_length",
+    "attention.layer_norm_rms_epsilon",
+    "attention.sliding_window",
+    "attention.causal",
+    "rope.freq_base",
+    "rope.dimension_count",
+    "rope.scale_linear",
+    "rope.scaling.type",
+    "rope.scaling.factor",
+    "rope.scaling.original_context_length",
+    "rope.scaling.finetuned",
+    "rope.scaling.attn_factor",
+    "rope.scaling.yarn_log_multiplier",
+    "expert_count",
+    "expert_used_count",
+    "tensor_data_layout",
 };
 
 static mk_status refuse_unknown_keys(const gguf *file, mk_error *err)
@@ -51,8 +69,9 @@ static mk_status refuse_rope_scaling(const gguf *file, mk_error *err)
         (status = gguf_f32(file, "llama.rope.scale_linear", false, &linear, err)))
         return status;
     if (!source_is(kind, "none"))
-        return quant_fail(err, MK_ERR_UNSUPPORTED, "%s: RoPE scaling of type %s (llama.rope.scaling.type) is not known",
-                          file->path, quant_name(kind, name));
+        return quant_fail(err, MK_ERR_UNSUPPORTED,
+                          "%s: RoPE scaling of type %s (llama.rope.scaling.type) is not known", file->path,
+                          quant_name(kind, name));
     if ((factor != 1 && factor != 0) || (linear != 1 && linear != 0))
         return quant_fail(err, MK_ERR_UNSUPPORTED, "%s: RoPE scaling by the factor %g is not known", file->path,
                           (double)(factor != 1 ? factor : linear));
@@ -73,14 +92,16 @@ static mk_status refuse_features(const gguf *file, mk_error *err)
         (status = gguf_string(file, "llama.tensor_data_layout", false, &layout, err)))
         return status;
     if (experts)
-        return quant_fail(err, MK_ERR_UNSUPPORTED, "%s: a mixture of %u experts (llama.expert_count) is not supported",
-                          file->path, experts);
+        return quant_fail(err, MK_ERR_UNSUPPORTED,
+                          "%s: a mixture of %u experts (llama.expert_count) is not supported", file->path,
+                          experts);
     if (window)
         return quant_fail(err, MK_ERR_UNSUPPORTED,
                           "%s: a sliding window of %u tokens (llama.attention.sliding_window) is not supported",
                           file->path, window);
     if (!causal)
-        return quant_fail(err, MK_ERR_UNSUPPORTED, "%s: attention is not causal (llama.attention.causal)", file->path);
+        return quant_fail(err, MK_ERR_UNSUPPORTED, "%s: attention is not causal (llama.attention.causal)",
+                          file->path);
     if (!source_is(layout, "Meta AI original pth"))
         return quant_fail(err, MK_ERR_UNSUPPORTED, "%s: tensor data layout %s is not known", file->path,
                           quant_name(layout, name));
@@ -103,8 +124,9 @@ static mk_status read_head_size(source_model *m, const gguf *file, mk_error *err
     if ((status = gguf_u32(file, "llama.attention.value_length", false, &value_length, err)))
         return status;
     if (value_length != m->head_size)
-        return quant_fail(err, MK_ERR_UNSUPPORTED, "%s: keys of %u values and values of %u per head; expected the same",
-                          file->path, m->head_size, value_length);
+        return quant_fail(err, MK_ERR_UNSUPPORTED,
+                          "%s: keys of %u values and values of %u per head; expected the same", file->path,
+                          m->head_size, value_length);
     m->rope_dims = m->head_size;
     return gguf_u32(file, "llama.rope.dimension_count", false, &m->rope_dims, err);
 }
@@ -169,10 +191,10 @@ static bool known_type(uint32_t ggml_type, source_type *type)
 static const char *ggml_type_name(uint32_t type)
 {
     static const char *const names[] = {
-        "F32",     "F16",     "Q4_0",   "Q4_1",  "Q4_2",  "Q4_3",   "Q5_0",    "Q5_1",  "Q8_0",   "Q8_1",
-        "Q2_K",    "Q3_K",    "Q4_K",   "Q5_K",  "Q6_K",  "Q8_K",   "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S",
-        "IQ4_NL",  "IQ3_S",   "IQ2_S",  "IQ4_XS", "I8",   "I16",    "I32",     "I64",   "F64",    "IQ1_M",
-        "BF16",    "Q4_0_4_4", "Q4_0_4_8", "Q4_0_8_8", "TQ1_0", "TQ2_0"};
+        "F32",     "F16",   "Q4_0",   "Q4_1",  "Q4_2",     "Q4_3",     "Q5_0",     "Q5_1",    "Q8_0",
+        "Q8_1",    "Q2_K",  "Q3_K",   "Q4_K",  "Q5_K",     "Q6_K",     "Q8_K",     "IQ2_XXS", "IQ2_XS",
+        "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S",    "IQ4_XS",   "I8",       "I16",     "I32",
+        "I64",     "F64",   "IQ1_M",  "BF16",  "Q4_0_4_4", "Q4_0_4_8", "Q4_0_8_8", "TQ1_0",   "TQ2_0"};
     return type < sizeof names / sizeof names[0] ? names[type] : "unknown";
 }
 
@@ -183,24 +205,27 @@ static mk_status read_tensor(source_tensor *t, const gguf *file, const gguf_tens
     quant_name(g->name, name);
     if (!known_type(g->type, &t->type))
         return quant_fail(err, MK_ERR_UNSUPPORTED,
-                          "%s: tensor %s has type %s (%u); supported: F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q6_K", file->path,
-                          name, ggml_type_name(g->type), g->type);
+                          "%s: tensor %s has type %s (%u); supported: F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q6_K",
+                          file->path, name, ggml_type_name(g->type), g->type);
     if (g->extent[2] != 1 || g->extent[3] != 1)
-        return quant_fail(err, MK_ERR_UNSUPPORTED, "%s: tensor %s has more than two dimensions", file->path, name);
+        return quant_fail(err, MK_ERR_UNSUPPORTED, "%s: tensor %s has more than two dimensions", file->path,
+                          name);
     const source_type_info *about = source_type_about(t->type);
     t->name = g->name;
     t->cols = g->extent[0];
     t->rows = g->extent[1];
     if (t->cols % about->block)
-        return quant_fail(err, MK_ERR_FORMAT, "%s: tensor %s has rows of %llu weights, no multiple of the %u of a %s block",
+        return quant_fail(err, MK_ERR_FORMAT,
+                          "%s: tensor %s has rows of %llu weights, no multiple of the %u of a %s block",
                           file->path, name, (unsigned long long)t->cols, about->block, about->name);
     if (mk_mul_overflows(t->cols / about->block, about->bytes, &t->row_bytes) ||
-        mk_mul_overflows(t->rows, t->row_bytes, &bytes) || g->offset > available || bytes > available - g->offset)
+        mk_mul_overflows(t->rows, t->row_bytes, &bytes) || g->offset > available ||
+        bytes > available - g->offset)
         return quant_fail(err, MK_ERR_FORMAT,
                           "%s: tensor %s (%llu x %llu %s at byte %llu of the data) reaches beyond the file; "
                           "download it again",
-                          file->path, name, (unsigned long long)t->rows, (unsigned long long)t->cols, about->name,
-                          (unsigned long long)g->offset);
+                          file->path, name, (unsigned long long)t->rows, (unsigned long long)t->cols,
+                          about->name, (unsigned long long)g->offset);
     t->data = file->map->data + file->data_offset + g->offset;
     return MK_OK;
 }
@@ -222,28 +247,37 @@ static mk_status check_overlaps(const source_model *m, const gguf *file, pool *m
     qsort(order, m->tensor_count, sizeof *order, by_data);
     for (uint32_t i = 1; i < m->tensor_count; i++)
         if (order[i]->data < order[i - 1]->data + order[i - 1]->rows * order[i - 1]->row_bytes)
-            return quant_fail(err, MK_ERR_FORMAT, "%s: the data of tensors %s and %s overlap; the file is damaged",
-                              file->path, quant_name(order[i - 1]->name, name), quant_name(order[i]->name, other));
+            return quant_fail(err, MK_ERR_FORMAT,
+                              "%s: the data of tensors %s and %s overlap; the file is damaged", file->path,
+                              quant_name(order[i - 1]->name, name), quant_name(order[i]->name, other));
     return MK_OK;
 }
 
 static mk_status read_tensors(source_model *m, const gguf *file, pool *memory, mk_error *err)
 {
+    uint32_t parts = 1;
+    mk_status status = gguf_u32(file, "split.count", false, &parts, err);
+    if (status)
+        return status;
+    if (parts > 1)
+        return quant_fail(err, MK_ERR_UNSUPPORTED,
+                          "%s: is one of %u parts of a model (split.count); join them first", file->path,
+                          parts);
     if (file->tensor_count == 0)
-        return quant_fail(err, MK_ERR_FORMAT, "%s: holds no tensors; use --vocab-only for a vocabulary alone", file->path);
+        return quant_fail(err, MK_ERR_FORMAT, "%s: holds no tensors; use --vocab-only for a vocabulary alone",
+                          file->path);
     if (file->tensor_count > 1u << 20)
         return quant_fail(err, MK_ERR_UNSUPPORTED, "%s: %llu tensors, expected 2^20 at most", file->path,
                           (unsigned long long)file->tensor_count);
     if (file->data_offset > file->map->size)
-        return quant_fail(err, MK_ERR_FORMAT, "%s: truncated: the file ends before its tensor data; download it again",
-                          file->path);
+        return quant_fail(err, MK_ERR_FORMAT,
+                          "%s: truncated: the file ends before its tensor data; download it again", file->path);
     m->tensor_count = (uint32_t)file->tensor_count;
     m->tensors = pool_take(memory, m->tensor_count, sizeof *m->tensors);
     if (!m->tensors)
         return quant_fail(err, MK_ERR_MEMORY, "%s: out of memory for %u tensors", file->path, m->tensor_count);
     for (uint32_t i = 0; i < m->tensor_count; i++) {
-        mk_status status = read_tensor(&m->tensors[i], file, &file->tensors[i], err);
-        if (status)
+        if ((status = read_tensor(&m->tensors[i], file, &file->tensors[i], err)))
             return status;
     }
     return check_overlaps(m, file, memory, err);
@@ -251,7 +285,8 @@ static mk_status read_tensors(source_model *m, const gguf *file, pool *memory, m
 
 /* ---- The model -------------------------------------------------------------------------------- */
 
-mk_status gguf_read(source_model *m, const source_map *map, const char *path, bool vocab_only, pool *memory, mk_error *err)
+mk_status gguf_read(source_model *m, const source_map *map, const char *path, bool vocab_only, pool *memory,
+                    mk_error *err)
 {
     gguf file;
     char name[QUANT_NAME];

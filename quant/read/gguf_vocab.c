@@ -38,15 +38,16 @@ static mk_status read_scores(source_vocab *v, const gguf *file, pool *memory, mk
     if (status)
         return status;
     if (!items || count != v->count)
-        return quant_fail(err, MK_ERR_FORMAT, "%s: %u token scores (tokenizer.ggml.scores) for %u tokens", file->path,
-                          count, v->count);
+        return quant_fail(err, MK_ERR_FORMAT, "%s: %u token scores (tokenizer.ggml.scores) for %u tokens",
+                          file->path, count, v->count);
     v->scores = pool_take(memory, v->count, sizeof *v->scores);
     if (!v->scores)
         return quant_fail(err, MK_ERR_MEMORY, "%s: out of memory for %u tokens", file->path, v->count);
     for (uint32_t i = 0; i < v->count; i++) {
         v->scores[i] = mk_float_from_bits(mk_load32(items + 4 * (size_t)i));
         if (!(v->scores[i] - v->scores[i] == 0))
-            return quant_fail(err, MK_ERR_FORMAT, "%s: the score of token %u is not a finite number", file->path, i);
+            return quant_fail(err, MK_ERR_FORMAT, "%s: the score of token %u is not a finite number",
+                              file->path, i);
     }
     return MK_OK;
 }
@@ -59,7 +60,8 @@ static mk_status read_id(int32_t *id, const source_vocab *v, const gguf *file, c
     if (status || value == UINT32_MAX) /* some writers say "none" this way */
         return status;
     if (value >= v->count)
-        return quant_fail(err, MK_ERR_FORMAT, "%s: %s is %u, but there are %u tokens", file->path, key, value, v->count);
+        return quant_fail(err, MK_ERR_FORMAT, "%s: %s is %u, but there are %u tokens", file->path, key, value,
+                          v->count);
     *id = (int32_t)value;
     return MK_OK;
 }
@@ -90,14 +92,16 @@ static mk_status refuse_normalisation(const gguf *file, mk_error *err)
     if (status)
         return status;
     if (squeeze)
-        return quant_fail(err, MK_ERR_UNSUPPORTED,
-                          "%s: the tokenizer removes extra spaces (tokenizer.ggml.remove_extra_whitespaces), which is "
-                          "not supported",
-                          file->path);
+        return quant_fail(
+            err, MK_ERR_UNSUPPORTED,
+            "%s: the tokenizer removes extra spaces (tokenizer.ggml.remove_extra_whitespaces), which is "
+            "not supported",
+            file->path);
     if (map && map->type == GGUF_ARRAY && map->count)
-        return quant_fail(err, MK_ERR_UNSUPPORTED,
-                          "%s: the tokenizer maps characters (tokenizer.ggml.precompiled_charsmap), which is not supported",
-                          file->path);
+        return quant_fail(
+            err, MK_ERR_UNSUPPORTED,
+            "%s: the tokenizer maps characters (tokenizer.ggml.precompiled_charsmap), which is not supported",
+            file->path);
     return MK_OK;
 }
 
@@ -112,10 +116,11 @@ static mk_status read_flags(source_vocab *v, const gguf *file, mk_error *err)
         return status;
     if (v->add_bos && v->bos < 0)
         return quant_fail(err, MK_ERR_FORMAT,
-                          "%s: texts begin with BOS, but key tokenizer.ggml.bos_token_id is missing", file->path);
-    if (v->add_eos && v->eos < 0)
-        return quant_fail(err, MK_ERR_FORMAT, "%s: texts end with EOS, but key tokenizer.ggml.eos_token_id is missing",
+                          "%s: texts begin with BOS, but key tokenizer.ggml.bos_token_id is missing",
                           file->path);
+    if (v->add_eos && v->eos < 0)
+        return quant_fail(err, MK_ERR_FORMAT,
+                          "%s: texts end with EOS, but key tokenizer.ggml.eos_token_id is missing", file->path);
     return refuse_normalisation(file, err);
 }
 
@@ -127,16 +132,17 @@ mk_status gguf_read_vocab(source_vocab *v, const gguf *file, pool *memory, mk_er
     if (status)
         return status;
     if (!source_is(kind, "gpt2") && !source_is(kind, "llama"))
-        return quant_fail(err, MK_ERR_UNSUPPORTED,
-                          "%s: tokenizer %s is not supported, expected gpt2 (byte-level BPE) or llama (SentencePiece BPE)",
-                          file->path, quant_name(kind, name));
+        return quant_fail(
+            err, MK_ERR_UNSUPPORTED,
+            "%s: tokenizer %s is not supported, expected gpt2 (byte-level BPE) or llama (SentencePiece BPE)",
+            file->path, quant_name(kind, name));
     v->kind = source_is(kind, "gpt2") ? SOURCE_VOCAB_BPE : SOURCE_VOCAB_SPM;
     if ((status = gguf_string(file, "tokenizer.ggml.pre", false, &v->pre, err)) ||
         (status = gguf_strings(file, "tokenizer.ggml.tokens", memory, &v->tokens, &v->count, err)))
         return status;
     if (v->count == 0 || v->count > MKN_MAX_VOCABULARY)
-        return quant_fail(err, MK_ERR_FORMAT, "%s: %u tokens (tokenizer.ggml.tokens), expected 1 to %u", file->path,
-                          v->count, MKN_MAX_VOCABULARY);
+        return quant_fail(err, MK_ERR_FORMAT, "%s: %u tokens (tokenizer.ggml.tokens), expected 1 to %u",
+                          file->path, v->count, MKN_MAX_VOCABULARY);
     if ((status = read_types(v, file, memory, err)) || (status = read_ids(v, file, err)) ||
         (status = read_flags(v, file, err)) ||
         (status = gguf_string(file, "tokenizer.chat_template", false, &v->chat_template, err)))

@@ -40,17 +40,19 @@ static void print_vocab(const source_vocab *v)
         printf("tokenizer       in a file of its own (--tokenizer)\n");
         return;
     }
-    printf("tokenizer       %s, %u tokens", v->kind == SOURCE_VOCAB_BPE ? "byte-level BPE" : "SentencePiece BPE", v->count);
+    printf("tokenizer       %s, %u tokens",
+           v->kind == SOURCE_VOCAB_BPE ? "byte-level BPE" : "SentencePiece BPE", v->count);
     if (v->kind == SOURCE_VOCAB_BPE)
-        printf(", %u merges, pre-tokenizer %s", v->merge_count, v->pre.length ? quant_name(v->pre, name) : "not named");
+        printf(", %u merges, pre-tokenizer %s", v->merge_count,
+               v->pre.length ? quant_name(v->pre, name) : "not named");
     printf("\nspecial tokens ");
     print_id("bos", v, v->bos);
     print_id("eos", v, v->eos);
     print_id("eot", v, v->eot);
     print_id("unknown", v, v->unknown);
     print_id("padding", v, v->padding);
-    printf("\ntext            %s bos, %s eos, %s space in front\n", v->add_bos ? "with" : "no", v->add_eos ? "with" : "no",
-           v->add_space_prefix ? "with" : "no");
+    printf("\ntext            %s bos, %s eos, %s space in front\n", v->add_bos ? "with" : "no",
+           v->add_eos ? "with" : "no", v->add_space_prefix ? "with" : "no");
     printf("chat template   ");
     if (v->chat_template.length)
         printf("%zu bytes\n", v->chat_template.length);
@@ -73,7 +75,8 @@ static void print_tensors(const source_model *m)
             bytes += t->rows * t->cols / t->group_size * 4;
     }
     printf("total           %u tensors, %llu weights, %.1f MiB, %.2f bits per weight\n", m->tensor_count,
-           (unsigned long long)weights, (double)bytes / 1048576, weights ? 8 * (double)bytes / (double)weights : 0.0);
+           (unsigned long long)weights, (double)bytes / 1048576,
+           weights ? 8 * (double)bytes / (double)weights : 0.0);
 }
 
 void inspect_source(const source *s)

@@ -23,12 +23,13 @@ typedef struct layout {
 
 /* ---- Header ----------------------------------------------------------------------------------- */
 
-static mk_status check_range(const layout *l, const char *what, int32_t value, uint32_t high, uint32_t *out, mk_error *err)
+static mk_status check_range(const layout *l, const char *what, int32_t value, uint32_t high, uint32_t *out,
+                             mk_error *err)
 {
     if (value < 1 || (uint32_t)value > high)
         return quant_fail(err, MK_ERR_FORMAT,
-                          "%s: not a GGUF file, and no llama2.c model either: %s would be %d, expected 1 to %u", l->path,
-                          what, (int)value, high);
+                          "%s: not a GGUF file, and no llama2.c model either: %s would be %d, expected 1 to %u",
+                          l->path, what, (int)value, high);
     *out = (uint32_t)value;
     return MK_OK;
 }
@@ -51,7 +52,8 @@ static mk_status read_sizes(const layout *l, const uint8_t *p, mk_error *err)
         (status = check_range(l, "max_seq_len", v[6], MKN_MAX_CONTEXT, &m->context, err)))
         return status;
     if (m->hidden % m->heads)
-        return quant_fail(err, MK_ERR_FORMAT, "%s: dim %u does not divide into %u heads", l->path, m->hidden, m->heads);
+        return quant_fail(err, MK_ERR_FORMAT, "%s: dim %u does not divide into %u heads", l->path, m->hidden,
+                          m->heads);
     m->head_size = m->hidden / m->heads;
     m->rope_dims = m->head_size;
     m->rope_neighbours = true;
@@ -67,8 +69,8 @@ static mk_status read_versioned_header(layout *l, mk_error *err)
     l->version = mk_load32(p + 4);
     if (l->version != 1 && l->version != 2)
         return quant_fail(err, MK_ERR_UNSUPPORTED,
-                          "%s: llama2.c version %d, expected 1 (float32) or 2 (int8), or the legacy format", l->path,
-                          (int)(int32_t)l->version);
+                          "%s: llama2.c version %d, expected 1 (float32) or 2 (int8), or the legacy format",
+                          l->path, (int)(int32_t)l->version);
     if (p[36] > 1)
         return quant_fail(err, MK_ERR_FORMAT, "%s: shared_classifier is %u, expected 0 or 1", l->path, p[36]);
     l->tied = p[36] == 1;
@@ -92,8 +94,8 @@ static mk_status read_header(layout *l, mk_error *err)
         return read_versioned_header(l, err);
     }
     if (l->map->size < 28)
-        return quant_fail(err, MK_ERR_FORMAT, "%s: neither a GGUF file nor a llama2.c model (%llu bytes)", l->path,
-                          (unsigned long long)l->map->size);
+        return quant_fail(err, MK_ERR_FORMAT, "%s: neither a GGUF file nor a llama2.c model (%llu bytes)",
+                          l->path, (unsigned long long)l->map->size);
     l->tied = (int32_t)mk_load32(p + 20) > 0;
     l->at = 28;
     return read_sizes(l, p, err);
@@ -118,7 +120,8 @@ static void take_tensor(layout *l, const char *name, source_type type, uint64_t 
     source_model *m = l->model;
     uint64_t size = type == SOURCE_F32 ? 4 : 1;
     source_tensor *t = &m->tensors[m->tensor_count++];
-    *t = (source_tensor){.name = source_text(name), .type = type, .rows = rows, .cols = cols, .row_bytes = size * cols};
+    *t = (source_tensor){
+        .name = source_text(name), .type = type, .rows = rows, .cols = cols, .row_bytes = size * cols};
     t->data = take(l, rows * t->row_bytes);
     if (type == SOURCE_I8_GROUP) {
         t->group_size = l->group_size;
@@ -176,11 +179,13 @@ static bool take_versioned(layout *l)
     const source_model *m = l->model;
     source_type type = l->version == 2 ? SOURCE_I8_GROUP : SOURCE_F32;
     uint64_t kv = (uint64_t)m->kv_heads * m->head_size;
-    bool ok = take_layers(l, "attn_norm", SOURCE_F32, 1, m->hidden) && take_layers(l, "ffn_norm", SOURCE_F32, 1, m->hidden);
+    bool ok = take_layers(l, "attn_norm", SOURCE_F32, 1, m->hidden) &&
+              take_layers(l, "ffn_norm", SOURCE_F32, 1, m->hidden);
     take_tensor(l, "output_norm.weight", SOURCE_F32, 1, m->hidden);
     take_tensor(l, "token_embd.weight", type, m->vocabulary, m->hidden);
-    ok = ok && take_layers(l, "attn_q", type, m->hidden, m->hidden) && take_layers(l, "attn_k", type, kv, m->hidden) &&
-         take_layers(l, "attn_v", type, kv, m->hidden) && take_layers(l, "attn_output", type, m->hidden, m->hidden) &&
+    ok = ok && take_layers(l, "attn_q", type, m->hidden, m->hidden) &&
+         take_layers(l, "attn_k", type, kv, m->hidden) && take_layers(l, "attn_v", type, kv, m->hidden) &&
+         take_layers(l, "attn_output", type, m->hidden, m->hidden) &&
          take_layers(l, "ffn_gate", type, m->intermediate, m->hidden) &&
          take_layers(l, "ffn_down", type, m->hidden, m->intermediate) &&
          take_layers(l, "ffn_up", type, m->intermediate, m->hidden);
@@ -201,10 +206,11 @@ static mk_status check_scales(const layout *l, mk_error *err)
         for (uint64_t g = 0; g < t->rows * t->cols / t->group_size; g++) {
             float scale = mk_float_from_bits(mk_load32(t->group_scales + 4 * g));
             if (!(scale >= 0 && scale - scale == 0))
-                return quant_fail(err, MK_ERR_FORMAT,
-                                  "%s: scale %llu of tensor %.*s is %g, expected a finite number from 0: damaged, or "
-                                  "an early version 2 that has all scales at its end; export the model anew",
-                                  l->path, (unsigned long long)g, (int)t->name.length, t->name.text, (double)scale);
+                return quant_fail(
+                    err, MK_ERR_FORMAT,
+                    "%s: scale %llu of tensor %.*s is %g, expected a finite number from 0: damaged, or "
+                    "an early version 2 that has all scales at its end; export the model anew",
+                    l->path, (unsigned long long)g, (int)t->name.length, t->name.text, (double)scale);
         }
         source_map_release(l->map, t->group_scales, t->rows * t->cols / t->group_size * 4);
     }
@@ -220,12 +226,14 @@ mk_status llama2c_read(source_model *m, const source_map *map, const char *path,
         return status;
     m->tensors = pool_take(memory, 9 * (uint64_t)m->layers + 3, sizeof *m->tensors);
     if (!m->tensors || !(l.version == 0 ? take_legacy(&l) : take_versioned(&l)))
-        return quant_fail(err, MK_ERR_MEMORY, "%s: out of memory for the tensors of %u layers", path, m->layers);
+        return quant_fail(err, MK_ERR_MEMORY, "%s: out of memory for the tensors of %u layers", path,
+                          m->layers);
     if (l.too_long || l.at != map->size)
-        return quant_fail(err, MK_ERR_FORMAT,
-                          "%s: a llama2.c model of these sizes (dim %u, hidden_dim %u, %u layers, %u heads, %u kv heads, "
-                          "%u tokens, context %u) %s; it is damaged or of another format",
-                          path, m->hidden, m->intermediate, m->layers, m->heads, m->kv_heads, m->vocabulary, m->context,
-                          l.too_long ? "needs more bytes than the file has" : "ends before the file does");
+        return quant_fail(
+            err, MK_ERR_FORMAT,
+            "%s: a llama2.c model of these sizes (dim %u, hidden_dim %u, %u layers, %u heads, %u kv heads, "
+            "%u tokens, context %u) %s; it is damaged or of another format",
+            path, m->hidden, m->intermediate, m->layers, m->heads, m->kv_heads, m->vocabulary, m->context,
+            l.too_long ? "needs more bytes than the file has" : "ends before the file does");
     return check_scales(&l, err);
 }

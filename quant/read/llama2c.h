@@ -8,7 +8,8 @@
 #include "quant/read/pool.h"
 #include "quant/read/source.h"
 
-mk_status llama2c_read(source_model *model, const source_map *map, const char *path, pool *memory, mk_error *err);
+mk_status llama2c_read(source_model *model, const source_map *map, const char *path, pool *memory,
+                       mk_error *err);
 
 /* Fills model->vocab with model->vocabulary tokens. */
 mk_status llama2c_read_tokenizer(source_model *model, const source_map *map, const char *path, pool *memory,

@@ -1,5 +1,6 @@
 /* Tokenizer files of llama2.c: the length of the longest token, then for each token its score, its length and
- * its bytes. Ids are those of a SentencePiece model of Llama: 0 unknown, 1 BOS, 2 EOS, 3 to 258 the single bytes. */
+ * its bytes. Ids are those of a SentencePiece model of Llama: 0 unknown, 1 BOS, 2 EOS, 3 to 258 the single
+ * bytes. */
 #include "quant/read/llama2c.h"
 
 #include <stdio.h>
@@ -16,7 +17,8 @@ static mk_status check_special(const source_vocab *v, uint32_t id, const char *p
     char expected[8], name[QUANT_NAME];
     if (id < FIRST_BYTE) {
         if (!source_is(v->tokens[id], fixed[id]))
-            return quant_fail(err, MK_ERR_FORMAT, "%s: token %u is \"%s\", expected the special token that llama2.c has there",
+            return quant_fail(err, MK_ERR_FORMAT,
+                              "%s: token %u is \"%s\", expected the special token that llama2.c has there",
                               path, id, quant_name(v->tokens[id], name));
         return MK_OK;
     }
@@ -51,16 +53,18 @@ static bool to_sentencepiece(source_string *token, pool *memory)
     return true;
 }
 
-static mk_status read_token(source_vocab *v, uint32_t id, const source_map *map, uint64_t *at, const char *path, mk_error *err)
+static mk_status read_token(source_vocab *v, uint32_t id, const source_map *map, uint64_t *at, const char *path,
+                            mk_error *err)
 {
     if (map->size - *at < 8)
-        return quant_fail(err, MK_ERR_FORMAT, "%s: truncated: ends at token %u, the model has %u", path, id, v->count);
+        return quant_fail(err, MK_ERR_FORMAT, "%s: truncated: ends at token %u, the model has %u", path, id,
+                          v->count);
     float score = mk_float_from_bits(mk_load32(map->data + *at));
     uint32_t length = mk_load32(map->data + *at + 4);
     *at += 8;
     if (length > map->size - *at)
-        return quant_fail(err, MK_ERR_FORMAT, "%s: token %u of %u bytes reaches beyond the file; it is damaged", path, id,
-                          length);
+        return quant_fail(err, MK_ERR_FORMAT, "%s: token %u of %u bytes reaches beyond the file; it is damaged",
+                          path, id, length);
     if (!(score - score == 0))
         return quant_fail(err, MK_ERR_FORMAT, "%s: the score of token %u is not a finite number", path, id);
     v->tokens[id] = (source_string){(const char *)map->data + *at, length};
@@ -87,7 +91,8 @@ static mk_status convert_token(source_vocab *v, uint32_t id, pool *memory, const
     return MK_OK;
 }
 
-mk_status llama2c_read_tokenizer(source_model *m, const source_map *map, const char *path, pool *memory, mk_error *err)
+mk_status llama2c_read_tokenizer(source_model *m, const source_map *map, const char *path, pool *memory,
+                                 mk_error *err)
 {
     source_vocab *v = &m->vocab;
     uint64_t at = 4;
@@ -101,11 +106,12 @@ mk_status llama2c_read_tokenizer(source_model *m, const source_map *map, const c
                         .add_bos = true,
                         .add_space_prefix = true};
     if (v->count < FIRST_PIECE)
-        return quant_fail(err, MK_ERR_FORMAT, "%s: the model has %u tokens, a llama2.c vocabulary %d at least", path,
-                          v->count, (int)FIRST_PIECE);
+        return quant_fail(err, MK_ERR_FORMAT, "%s: the model has %u tokens, a llama2.c vocabulary %d at least",
+                          path, v->count, (int)FIRST_PIECE);
     if (map->size < 4 || v->count > (map->size - 4) / 8)
-        return quant_fail(err, MK_ERR_FORMAT, "%s: %llu bytes are too few for the model's %u tokens; give its own tokenizer",
-                          path, (unsigned long long)map->size, v->count);
+        return quant_fail(err, MK_ERR_FORMAT,
+                          "%s: %llu bytes are too few for the model's %u tokens; give its own tokenizer", path,
+                          (unsigned long long)map->size, v->count);
     v->tokens = pool_take(memory, v->count, sizeof *v->tokens);
     v->scores = pool_take(memory, v->count, sizeof *v->scores);
     v->types = pool_take(memory, v->count, sizeof *v->types);
@@ -117,7 +123,7 @@ mk_status llama2c_read_tokenizer(source_model *m, const source_map *map, const c
             return status;
     }
     if (at != map->size)
-        return quant_fail(err, MK_ERR_FORMAT, "%s: holds more than the model's %u tokens; give its own tokenizer", path,
-                          v->count);
+        return quant_fail(err, MK_ERR_FORMAT,
+                          "%s: holds more than the model's %u tokens; give its own tokenizer", path, v->count);
     return MK_OK;
 }

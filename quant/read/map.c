@@ -30,8 +30,8 @@ static mk_status map_descriptor(source_map *map, int fd, const char *path, mk_er
                           path, (unsigned long long)st.st_size);
     void *address = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
     if (address == MAP_FAILED)
-        return quant_fail(err, MK_ERR_IO, "%s: cannot map %llu bytes: %s", path,
-                          (unsigned long long)st.st_size, strerror(errno));
+        return quant_fail(err, MK_ERR_IO, "%s: cannot map %llu bytes: %s", path, (unsigned long long)st.st_size,
+                          strerror(errno));
     map->data = address;
     map->size = (uint64_t)st.st_size;
     map->device = (uint64_t)st.st_dev;

@@ -10,8 +10,8 @@ static mk_status open_gguf(source *s, const source_request *request, mk_error *e
 {
     s->format = "GGUF";
     if (request->tokenizer)
-        return quant_fail(err, MK_ERR_ARGUMENT, "%s: a GGUF file brings its own tokenizer; leave out --tokenizer",
-                          request->path);
+        return quant_fail(err, MK_ERR_ARGUMENT,
+                          "%s: a GGUF file brings its own tokenizer; leave out --tokenizer", request->path);
     return gguf_read(&s->model, &s->file, request->path, request->vocab_only, &s->memory, err);
 }
 
@@ -26,9 +26,10 @@ static mk_status open_llama2c(source *s, const source_request *request, mk_error
     if (!request->tokenizer && request->inspect)
         return MK_OK;
     if (!request->tokenizer)
-        return quant_fail(err, MK_ERR_ARGUMENT,
-                          "%s: a llama2.c model has no tokenizer inside; give its tokenizer file with --tokenizer FILE",
-                          request->path);
+        return quant_fail(
+            err, MK_ERR_ARGUMENT,
+            "%s: a llama2.c model has no tokenizer inside; give its tokenizer file with --tokenizer FILE",
+            request->path);
     status = source_map_open(&s->tokenizer, request->tokenizer, err);
     if (status)
         return status;

@@ -36,7 +36,7 @@ typedef struct source_vocab {
     uint8_t *types;        /* [count], source_token_type */
     float *scores;         /* [count]; SPM only, else NULL */
     uint32_t merge_count;
-    source_string *merges; /* [merge_count], by rank; BPE only */
+    source_string *merges;                   /* [merge_count], by rank; BPE only */
     int32_t bos, eos, unknown, padding, eot; /* ids, -1: none */
     bool add_bos, add_eos, add_space_prefix;
     source_string chat_template; /* Jinja text, empty if none */

@@ -7,7 +7,8 @@
 #include "base/hash.h"
 #include "quant/read/fail.h"
 
-mk_status image_begin(image_writer *w, output_file *file, const section_content sections[MKN_SECTIONS], mk_error *err)
+mk_status image_begin(image_writer *w, output_file *file, const section_content sections[MKN_SECTIONS],
+                      mk_error *err)
 {
     mkn_header *h = &w->header;
     w->file = file;
@@ -28,7 +29,8 @@ mk_status image_begin(image_writer *w, output_file *file, const section_content 
         if (!sections[i].data)
             continue;
         h->sections[i].checksum = mk_hash(sections[i].data, (size_t)sections[i].size, 0);
-        status = output_file_write(file, h->sections[i].offset, sections[i].data, (size_t)sections[i].size, err);
+        status =
+            output_file_write(file, h->sections[i].offset, sections[i].data, (size_t)sections[i].size, err);
     }
     return status;
 }

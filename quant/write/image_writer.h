@@ -17,10 +17,12 @@ typedef struct image_writer {
 } image_writer;
 
 /* Places all sections, reserves the file and writes those that have content. */
-mk_status image_begin(image_writer *w, output_file *file, const section_content sections[MKN_SECTIONS], mk_error *err);
+mk_status image_begin(image_writer *w, output_file *file, const section_content sections[MKN_SECTIONS],
+                      mk_error *err);
 
 /* Writes at an offset into the data section. May be called from several threads. */
-mk_status image_write_data(const image_writer *w, uint64_t offset, const void *data, size_t size, mk_error *err);
+mk_status image_write_data(const image_writer *w, uint64_t offset, const void *data, size_t size,
+                           mk_error *err);
 
 /* Computes the checksum of the data section from the file, and writes the header. */
 mk_status image_finish(image_writer *w, mk_error *err);

@@ -14,7 +14,7 @@
 
 /* ---- Removal on a signal ---------------------------------------------------------------------- */
 
-static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGBUS};
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGBUS};
 static const char *volatile pending_path; /* of the temporary file, for the handler */
 
 /* Only calls that are safe in a handler. SIGBUS: a mapped source shrank, or its disk failed. */
@@ -24,7 +24,8 @@ static void on_signal(int number)
     if (path)
         unlink(path);
     if (number == SIGBUS) {
-        static const char text[] = "makarna-quant: the source changed or could not be read while it was in use\n";
+        static const char text[] =
+            "makarna-quant: the source changed or could not be read while it was in use\n";
         (void)!write(STDERR_FILENO, text, sizeof text - 1);
         _exit(1);
     }
@@ -60,10 +61,13 @@ static mk_status check_target(output_file *f, const source_map *const sources[],
         return quant_fail(err, MK_ERR_IO, "%s: cannot stat: %s", f->name, strerror(errno));
     }
     if (!S_ISREG(st.st_mode))
-        return quant_fail(err, MK_ERR_IO, "%s: exists and is not a regular file; give another name with -o", f->name);
+        return quant_fail(err, MK_ERR_IO, "%s: exists and is not a regular file; give another name with -o",
+                          f->name);
     for (size_t i = 0; i < count; i++)
-        if (sources[i]->data && sources[i]->device == (uint64_t)st.st_dev && sources[i]->inode == (uint64_t)st.st_ino)
-            return quant_fail(err, MK_ERR_ARGUMENT, "%s: is an input of this run; give another name with -o", f->name);
+        if (sources[i]->data && sources[i]->device == (uint64_t)st.st_dev &&
+            sources[i]->inode == (uint64_t)st.st_ino)
+            return quant_fail(err, MK_ERR_ARGUMENT, "%s: is an input of this run; give another name with -o",
+                              f->name);
     f->path = realpath(f->name, NULL);
     if (!f->path)
         return quant_fail(err, MK_ERR_IO, "%s: cannot resolve: %s", f->name, strerror(errno));
@@ -86,7 +90,8 @@ static mk_status create_temporary(output_file *f, mk_error *err)
         unwatch_signals();
         free(f->temporary);
         f->temporary = NULL;
-        return quant_fail(err, MK_ERR_IO, "%s: cannot create a file in its folder: %s", f->name, strerror(error));
+        return quant_fail(err, MK_ERR_IO, "%s: cannot create a file in its folder: %s", f->name,
+                          strerror(error));
     }
     mode_t mask = umask(0);
     umask(mask);
@@ -122,22 +127,24 @@ mk_status output_file_create(output_file *f, const char *name, const source_map 
 
 static mk_status write_failed(const output_file *f, int error, mk_error *err)
 {
-    const char *hint = error == ENOSPC || error == EDQUOT ? "; free some space or write to another disk with -o" : "";
+    const char *hint =
+        error == ENOSPC || error == EDQUOT ? "; free some space or write to another disk with -o" : "";
     return quant_fail(err, MK_ERR_IO, "%s: cannot write: %s%s", f->name, strerror(error), hint);
 }
 
 mk_status output_file_reserve(output_file *f, uint64_t size, mk_error *err)
 {
     if (size > INT64_MAX || (uint64_t)(off_t)size != size)
-        return quant_fail(err, MK_ERR_UNSUPPORTED, "%s: %llu bytes are too many for a file on this machine", f->name,
-                          (unsigned long long)size);
+        return quant_fail(err, MK_ERR_UNSUPPORTED, "%s: %llu bytes are too many for a file on this machine",
+                          f->name, (unsigned long long)size);
     if (ftruncate(f->fd, (off_t)size) != 0)
         return write_failed(f, errno, err);
     int failed;
     do
         failed = fallocate(f->fd, 0, 0, (off_t)size);
     while (failed != 0 && errno == EINTR);
-    if (failed != 0 && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) /* not every file system can */
+    if (failed != 0 && errno != EOPNOTSUPP && errno != ENOSYS &&
+        errno != EINVAL) /* not every file system can */
         return write_failed(f, errno, err);
     return MK_OK;
 }
@@ -205,7 +212,8 @@ mk_status output_file_commit(output_file *f, mk_error *err)
     if (error)
         status = write_failed(f, error, err);
     else if (rename(f->temporary, f->path) != 0)
-        status = quant_fail(err, MK_ERR_IO, "%s: cannot rename the finished file: %s", f->name, strerror(errno));
+        status =
+            quant_fail(err, MK_ERR_IO, "%s: cannot rename the finished file: %s", f->name, strerror(errno));
     if (status) {
         output_file_abort(f);
         return status;

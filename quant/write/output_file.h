@@ -11,20 +11,21 @@
 typedef struct output_file {
     const char *name; /* as the user gave it, for messages */
     char *path;       /* links resolved */
-    char *temporary;  /* in the same folder; it is removed by output_file_abort, and by SIGINT, SIGTERM, SIGHUP */
+    char *temporary; /* in the same folder; removed by output_file_abort, and by signals that end the program */
     int fd;
 } output_file;
 
 /* Fails if `name` is something other than a regular file, or one of the given sources (maps that are not open
  * are passed over). One output file may be open at a time. */
-mk_status output_file_create(output_file *file, const char *name, const source_map *const sources[], size_t count,
-                             mk_error *err);
+mk_status output_file_create(output_file *file, const char *name, const source_map *const sources[],
+                             size_t count, mk_error *err);
 
 /* Sets the size and claims the space for it, so that a full disk shows now. The content is zeros. */
 mk_status output_file_reserve(output_file *file, uint64_t size, mk_error *err);
 
 /* May be called from several threads. */
-mk_status output_file_write(const output_file *file, uint64_t offset, const void *data, size_t size, mk_error *err);
+mk_status output_file_write(const output_file *file, uint64_t offset, const void *data, size_t size,
+                            mk_error *err);
 
 mk_status output_file_read(const output_file *file, uint64_t offset, void *data, size_t size, mk_error *err);
 

@@ -19,7 +19,7 @@ static bool is_matrix(const planned_tensor *t)
     return t->record.type == MKN_Q4 || t->record.type == MKN_Q8;
 }
 
-static void clear_progress(const report *r)
+void report_clear(const report *r)
 {
     if (r->terminal)
         fputs("\r\033[K", stderr);
@@ -30,7 +30,9 @@ void report_begin(report *r, const image_plan *plan)
     *r = (report){.terminal = isatty(STDERR_FILENO) == 1};
     for (uint32_t i = 0; i < plan->tensor_count; i++)
         r->total += (uint64_t)plan->tensors[i].record.rows * plan->tensors[i].record.cols;
-    printf("%-28s %-16s %-15s %-6s %-4s %6s %8s\n", "tensor", "role", "shape", "source", "type", "bits", "SNR dB");
+    if (plan->tensor_count)
+        printf("%-28s %-16s %-15s %-6s %-4s %6s %8s\n", "tensor", "role", "shape", "source", "type", "bits",
+               "SNR dB");
 }
 
 void report_progress(report *r, const char *what)
@@ -53,8 +55,9 @@ static void print_error(const encode_error *e)
 void report_tensor(report *r, const planned_tensor *t, const encode_error *error)
 {
     char name[QUANT_NAME], shape[32];
-    uint64_t weights = (uint64_t)t->record.rows * t->record.cols, bytes = t->record.size + t->record.scales_size;
-    clear_progress(r);
+    uint64_t weights = (uint64_t)t->record.rows * t->record.cols,
+             bytes = t->record.size + t->record.scales_size;
+    report_clear(r);
     snprintf(shape, sizeof shape, "%u x %u", t->record.rows, t->record.cols);
     printf("%-28s %-16s %-15s %-6s %-4s %6.2f", t->source ? quant_name(t->source->name, name) : "-",
            plan_role_name(t->record.role), shape, t->source ? source_type_about(t->source->type)->name : "-",
@@ -73,14 +76,19 @@ void report_tensor(report *r, const planned_tensor *t, const encode_error *error
     fflush(stdout);
 }
 
-void report_end(report *r, uint64_t file_size)
+void report_end(report *r, const image_plan *plan, uint64_t file_size)
 {
-    clear_progress(r);
+    report_clear(r);
+    if (plan->tensor_count == 0) {
+        printf("total: %u tokens, image %.1f MiB\n", plan->model->vocabulary, (double)file_size / 1048576);
+        return;
+    }
     printf("total: %llu weights in %.1f MiB, %.2f bits per weight, SNR", (unsigned long long)r->weights,
            (double)r->bytes / 1048576, r->weights ? 8 * (double)r->bytes / (double)r->weights : 0);
     if (r->error.noise > 0)
         printf(" %.2f dB", 10 * log10(r->error.signal / r->error.noise));
     else
         printf(" exact");
-    printf("; vectors and tables %.1f KiB; image %.1f MiB\n", (double)r->other_bytes / 1024, (double)file_size / 1048576);
+    printf("; vectors and tables %.1f KiB; image %.1f MiB\n", (double)r->other_bytes / 1024,
+           (double)file_size / 1048576);
 }

@@ -15,7 +15,8 @@ static inline int32x4_t add_products(int32x4_t acc, int8x16_t w, int8x16_t x)
 /* A tile of 32 rows and one super-block is expanded into the scratch as int8, [4 pairs of groups][k / 4]
  * [8 rows][4], and used for all tokens: a dot product by lane takes four k of four rows and one token,
  * and gives the sums of four rows in one vector. 8 rows by 8 tokens: 16 sums, 8 tokens, 2 rows in 32
- * registers. */
+ * registers. Cycles by llvm-mca 19 for neoverse-n1 (Cortex-A76), gcc 12: 32 for 1,024 multiply-adds (the
+ * bound), 16 to expand 128 weights; GEMV 12.1 (10) for 128 weights of q4 and 5.1 (5) of q8. */
 enum { TILE_PAIRS = 4, PAIR_BYTES = 8 * MKN_SUPER_BLOCK, TILE_TOKENS = 8 };
 
 typedef struct rows4 {

@@ -104,12 +104,15 @@ typedef struct mk_kernels {
 
     /* x [cols] to one token's codes [cols rounded up to 32], scales and sums [super-blocks]. Each
      * super-block, zero-padded to a multiple of 32, is transformed by `hadamard` where `transform` is set,
-     * as the matrix to be multiplied wants it (in scratch; x stays); then scale = max|x| / 127, code = rint(x * (127 / max|x|)); where max|x| is below 2^-40 all are zero. */
-    void (*quantize)(const float *x, uint32_t cols, bool transform, int8_t *codes, float *scales, int32_t *sums);
+     * as the matrix to be multiplied wants it (in scratch; x stays); then scale = max|x| / 127, code =
+     * rint(x * (127 / max|x|)); where max|x| is below 2^-40 all are zero. */
+    void (*quantize)(const float *x, uint32_t cols, bool transform, int8_t *codes, float *scales,
+                     int32_t *sums);
 
     /* y[4 g .. 4 g + 3] for groups g in [group_begin, group_end), for token 0 of x. Writes rows of
      * padding too: y has 4 * w->groups floats. w->type picks the format. */
-    void (*gemv)(const mk_matrix *w, uint32_t group_begin, uint32_t group_end, const mk_activations *x, float *y);
+    void (*gemv)(const mk_matrix *w, uint32_t group_begin, uint32_t group_end, const mk_activations *x,
+                 float *y);
 
     /* The same for `tokens` tokens: y[t * y_stride + row]. */
     void (*gemm)(const mk_matrix *w, uint32_t group_begin, uint32_t group_end, const mk_activations *x,

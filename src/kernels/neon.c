@@ -214,13 +214,55 @@ static inline int32x4_t add_products(int32x4_t acc, int8x16_t w, int8x16_t x)
     return vpadalq_s16(acc, pairs);
 }
 
+#if defined(__aarch64__)
+#include "kernels/neon_loops.h"
+
+static int32x4_t sum_q4(const mk_super_block *sb, const int8_t *tables, const int8_t *x);
+static int32x4_t sum_q8(const mk_super_block *sb, const int8_t *x);
+#define SUM_Q4 sum_q4
+#define SUM_Q8 sum_q8
+#endif
+
 #include "kernels/neon_dot.h"
+
+#if defined(__aarch64__)
+/* What is left of a super-block after its even number of blocks. */
+static inline mk_super_block last_block(const mk_super_block *sb, size_t block_bytes)
+{
+    uint32_t even = sb->blocks & ~1u;
+    return (mk_super_block){sb->blocks - even, sb->codes + even * block_bytes, sb->d, sb->picks + 4 * even};
+}
+
+static int32x4_t sum_q4(const mk_super_block *sb, const int8_t *tables, const int8_t *x)
+{
+    int32x4_t sum = vdupq_n_s32(0);
+    if (sb->blocks > 1)
+        sum = mk_neon_loop_q4(sb->codes, sb->picks, tables, x, sb->blocks / 2);
+    if (sb->blocks % 2) {
+        mk_super_block last = last_block(sb, 64);
+        sum = vaddq_s32(sum, dot_q4(&last, tables, x + (sb->blocks - 1) * MKN_BLOCK));
+    }
+    return sum;
+}
+
+static int32x4_t sum_q8(const mk_super_block *sb, const int8_t *x)
+{
+    int32x4_t sum = vdupq_n_s32(0);
+    if (sb->blocks > 1)
+        sum = mk_neon_loop_q8((const int8_t *)sb->codes, x, sb->blocks / 2);
+    if (sb->blocks % 2) {
+        mk_super_block last = last_block(sb, 128);
+        sum = vaddq_s32(sum, dot_q8(&last, x + (sb->blocks - 1) * MKN_BLOCK));
+    }
+    return sum;
+}
+#endif
 
 /* ---- GEMM ------------------------------------------------------------------------------------ */
 
-/* Tiles of 32 rows and one super-block, used for all tokens while in the first-level cache. q8 is used
- * as it lies; q4 is expanded into the scratch in the layout of q8, [group][block][4 rows][32]. */
-enum { TILE_GROUPS = 8, GROUP_BYTES = MKN_GROUP * MKN_SUPER_BLOCK };
+/* One super-block of a group is expanded into the scratch as int8, [k / 16][4 rows][16], and used for all
+ * tokens. Eight groups in turn use the same super-block of the activations, from the first-level cache. */
+enum { TILE_GROUPS = 8 };
 
 #if defined(__aarch64__)
 enum { TILE_TOKENS = 4 }; /* 16 sums, 4 rows, 4 tokens in 32 registers */
@@ -228,59 +270,67 @@ enum { TILE_TOKENS = 4 }; /* 16 sums, 4 rows, 4 tokens in 32 registers */
 enum { TILE_TOKENS = 2 }; /* 8 sums, 4 rows, 2 tokens in 16 registers */
 #endif
 
-static void expand_group(const mk_super_block *sb, const int8_t *tables, int8_t *out)
+static void expand_q4(const mk_super_block *sb, const int8_t *tables, int8_t *out)
 {
     for (uint32_t i = 0; i < 4 * sb->blocks; i++) {
         int8x16_t table = vld1q_s8(tables + 16 * (size_t)sb->picks[i]);
         uint8x16_t codes = vld1q_u8(sb->codes + 16 * i);
-        vst1q_s8(out + 32 * i, mk_lookup_low(table, codes));
-        vst1q_s8(out + 32 * i + 16, mk_lookup_high(table, codes));
+        int8_t *block = out + i / 4 * 128 + i % 4 * 16;
+        vst1q_s8(block, mk_lookup_low(table, codes));
+        vst1q_s8(block + 64, mk_lookup_high(table, codes));
     }
 }
 
-/* Sums of four rows by `count` tokens; w as q8 lies, tokens x_stride apart. */
+static void expand_q8(const mk_super_block *sb, int8_t *out)
+{
+    const int8_t *codes = (const int8_t *)sb->codes;
+    for (uint32_t i = 0; i < 4 * sb->blocks; i++, codes += 32) {
+        int8_t *block = out + i / 4 * 128 + i % 4 * 16;
+        vst1q_s8(block, vld1q_s8(codes));
+        vst1q_s8(block + 64, vld1q_s8(codes + 16));
+    }
+}
+
+/* Sums of four rows by `count` tokens, x_stride apart, over `steps` steps of 16 k. */
 static inline __attribute__((always_inline)) void multiply_tile(const int8_t *w, const int8_t *x,
-                                                                size_t x_stride, uint32_t blocks,
+                                                                size_t x_stride, uint32_t steps,
                                                                 const uint32_t count,
                                                                 int32x4_t sums[TILE_TOKENS])
 {
     int32x4_t acc[TILE_TOKENS][4];
     for (uint32_t t = 0; t < count; t++)
         acc[t][0] = acc[t][1] = acc[t][2] = acc[t][3] = vdupq_n_s32(0);
-    for (const int8_t *end = w + 128 * blocks; w < end; w += 128, x += 32) {
-        for (uint32_t half = 0; half < 32; half += 16) {
-            int8x16_t w0 = vld1q_s8(w + half), w1 = vld1q_s8(w + 32 + half);
-            int8x16_t w2 = vld1q_s8(w + 64 + half), w3 = vld1q_s8(w + 96 + half);
-            for (uint32_t t = 0; t < count; t++) {
-                int8x16_t v = vld1q_s8(x + t * x_stride + half);
-                acc[t][0] = add_products(acc[t][0], w0, v);
-                acc[t][1] = add_products(acc[t][1], w1, v);
-                acc[t][2] = add_products(acc[t][2], w2, v);
-                acc[t][3] = add_products(acc[t][3], w3, v);
-            }
+    for (const int8_t *end = w + 64 * steps; w < end; w += 64, x += 16) {
+        int8x16_t w0 = vld1q_s8(w), w1 = vld1q_s8(w + 16), w2 = vld1q_s8(w + 32), w3 = vld1q_s8(w + 48);
+        for (uint32_t t = 0; t < count; t++) {
+            int8x16_t v = vld1q_s8(x + t * x_stride);
+            acc[t][0] = add_products(acc[t][0], w0, v);
+            acc[t][1] = add_products(acc[t][1], w1, v);
+            acc[t][2] = add_products(acc[t][2], w2, v);
+            acc[t][3] = add_products(acc[t][3], w3, v);
         }
     }
     for (uint32_t t = 0; t < count; t++)
         sums[t] = mk_sum_lanes4(acc[t][0], acc[t][1], acc[t][2], acc[t][3]);
 }
 
-static void multiply_tokens(const int8_t *w, const int8_t *x, size_t x_stride, uint32_t blocks, uint32_t count,
+static void multiply_tokens(const int8_t *w, const int8_t *x, size_t x_stride, uint32_t steps, uint32_t count,
                             int32x4_t sums[TILE_TOKENS])
 {
     if (count == 1)
-        multiply_tile(w, x, x_stride, blocks, 1, sums);
+        multiply_tile(w, x, x_stride, steps, 1, sums);
+    else if (count == 2)
+        multiply_tile(w, x, x_stride, steps, 2, sums);
 #if defined(__aarch64__)
     else if (count == 3)
-        multiply_tile(w, x, x_stride, blocks, 3, sums);
-    else if (count == 4)
-        multiply_tile(w, x, x_stride, blocks, 4, sums);
-#endif
+        multiply_tile(w, x, x_stride, steps, 3, sums);
     else
-        multiply_tile(w, x, x_stride, blocks, 2, sums);
+        mk_neon_loop_tile(w, x, x_stride, steps, (int32_t *)sums);
+#endif
 }
 
 /* One group and super-block for all tokens; y of the first row. */
-static void multiply_group(const int8_t *codes, const mk_super_block *sb, uint32_t super,
+static void multiply_group(const int8_t *tile, const mk_super_block *sb, uint32_t super,
                            const mk_activations *x, uint32_t tokens, float *y, size_t y_stride)
 {
     float32x4_t d = mk_load_d(sb->d);
@@ -290,7 +340,7 @@ static void multiply_group(const int8_t *codes, const mk_super_block *sb, uint32
     for (uint32_t token = 0; token < tokens; token += TILE_TOKENS) {
         uint32_t count = tokens - token < TILE_TOKENS ? tokens - token : TILE_TOKENS;
         int32x4_t sums[TILE_TOKENS];
-        multiply_tokens(codes, x_codes + token * x_stride, x_stride, sb->blocks, count, sums);
+        multiply_tokens(tile, x_codes + token * x_stride, x_stride, 2 * sb->blocks, count, sums);
         for (uint32_t t = 0; t < count; t++) {
             float *out = y + (token + t) * y_stride;
             float32x4_t acc = super ? vld1q_f32(out) : vdupq_n_f32(0);
@@ -303,18 +353,16 @@ static void multiply_group(const int8_t *codes, const mk_super_block *sb, uint32
 static void gemm(const mk_matrix *w, uint32_t group_begin, uint32_t group_end, const mk_activations *x,
                  uint32_t tokens, float *y, size_t y_stride, void *scratch)
 {
-    for (uint32_t tile = group_begin; tile < group_end; tile += TILE_GROUPS) {
-        uint32_t end = group_end - tile < TILE_GROUPS ? group_end : tile + TILE_GROUPS;
+    for (uint32_t begin = group_begin; begin < group_end; begin += TILE_GROUPS) {
+        uint32_t end = group_end - begin < TILE_GROUPS ? group_end : begin + TILE_GROUPS;
         for (uint32_t super = 0; super < mk_super_blocks(w->blocks); super++) {
-            for (uint32_t g = tile; g < end; g++) {
+            for (uint32_t g = begin; g < end; g++) {
                 mk_super_block sb = mk_super_block_at(w, g, super);
-                const int8_t *codes = (const int8_t *)sb.codes;
-                if (w->type == MKN_Q4) {
-                    int8_t *expanded = (int8_t *)scratch + (g - tile) * GROUP_BYTES;
-                    expand_group(&sb, w->tables, expanded);
-                    codes = expanded;
-                }
-                multiply_group(codes, &sb, super, x, tokens, y + (size_t)g * MKN_GROUP, y_stride);
+                if (w->type == MKN_Q4)
+                    expand_q4(&sb, w->tables, scratch);
+                else
+                    expand_q8(&sb, scratch);
+                multiply_group(scratch, &sb, super, x, tokens, y + (size_t)g * MKN_GROUP, y_stride);
             }
         }
     }

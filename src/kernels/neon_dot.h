@@ -2,7 +2,8 @@
  *
  *     int32x4_t add_products(int32x4_t acc, int8x16_t w, int8x16_t x)
  *
- * which adds 16 products of int8 to four sums, in whatever order; the including file defines it first. */
+ * which adds 16 products of int8 to four sums, in whatever order; the including file defines it first.
+ * It may have its own sums over a super-block and name them SUM_Q4 and SUM_Q8. */
 
 /* ---- GEMV ------------------------------------------------------------------------------------ */
 
@@ -49,6 +50,11 @@ static inline int32x4_t dot_q8(const mk_super_block *sb, const int8_t *x)
     return mk_sum_lanes4(acc0, acc1, acc2, acc3);
 }
 
+#ifndef SUM_Q4
+#define SUM_Q4 dot_q4
+#define SUM_Q8 dot_q8
+#endif
+
 static inline __attribute__((always_inline)) void gemv_rows(const mk_matrix *w, uint32_t group_begin,
                                                             uint32_t group_end, const mk_activations *x,
                                                             float *y, const bool q4)
@@ -59,7 +65,7 @@ static inline __attribute__((always_inline)) void gemv_rows(const mk_matrix *w, 
         for (uint32_t s = 0; s < supers; s++) {
             mk_super_block sb = mk_super_block_at(w, g, s);
             const int8_t *codes = x->codes + (size_t)s * MKN_SUPER_BLOCK;
-            int32x4_t sum = q4 ? dot_q4(&sb, w->tables, codes) : dot_q8(&sb, codes);
+            int32x4_t sum = q4 ? SUM_Q4(&sb, w->tables, codes) : SUM_Q8(&sb, codes);
             acc = mk_add_super_block(acc, sum, mk_load_d(sb.d), x->scales[s]);
         }
         vst1q_f32(y + (size_t)g * MKN_GROUP, acc);

@@ -10,7 +10,7 @@
  *                                    Cortex-A53        Cortex-A72 (cortex-a57)
  *     q4, 128 weights                68 / 52 (40)      33 / 28 (28)
  *     q8, 128 weights                41 / 29 (24)      16 / 16 (16)
- *     tile, 256 multiply-adds        82 / 57 (48)      32 / 32 (32)
+ *     tile, 256 multiply-adds        82 / 56 (48)      32 / 32 (32)
  */
 #ifndef MK_KERNELS_NEON_LOOPS_H
 #define MK_KERNELS_NEON_LOOPS_H
@@ -31,12 +31,12 @@
 #define ADD_PAIRS(d, a, b) "addp v" #d ".4s, v" #a ".4s, v" #b ".4s\n"
 #define LOAD4(a, b, c, d, from) "ld1 {v" #a ".16b, v" #b ".16b, v" #c ".16b, v" #d ".16b}, [" from "]\n"
 
-/* One block of q4: tables v0-3, codes v4-7, activations in xl and xh, sums v8-15; `picks` names the
- * first table byte; `load` is done where the codes are no longer needed. */
+/* One block of q4: tables v0-3, codes v4-7, activations in xl and xh, sums v8-15. What comes next
+ * is loaded as soon as its registers are free. */
 #define Q4_TABLES(p0, p1, p2, p3)                                                            \
     "ldrb %w[i0], [%[picks], #" #p0 "]\n ldrb %w[i1], [%[picks], #" #p1 "]\n"                \
     "ldrb %w[i2], [%[picks], #" #p2 "]\n ldrb %w[i3], [%[picks], #" #p3 "]\n"
-#define Q4_BLOCK(xl, xh, load)                                                               \
+#define Q4_BLOCK(xl, xh, load_x, load_codes)                                                 \
     "ldr q0, [%[tables], %x[i0], lsl #4]\n ldr q1, [%[tables], %x[i1], lsl #4]\n"            \
     "ldr q2, [%[tables], %x[i2], lsl #4]\n ldr q3, [%[tables], %x[i3], lsl #4]\n"            \
     AND(16, 4, 28) AND(17, 5, 28) AND(18, 6, 28) AND(19, 7, 28)                              \
@@ -47,13 +47,14 @@
     MUL(4, 20, xh) MUL(5, 21, xh) MUL(6, 22, xh) MUL(7, 23, xh)                              \
     MUL_ADD(0, 16, xl) MUL_ADD(1, 17, xl) MUL_ADD(2, 18, xl) MUL_ADD(3, 19, xl)              \
     MUL_ADD(4, 20, xh) MUL_ADD(5, 21, xh) MUL_ADD(6, 22, xh) MUL_ADD(7, 23, xh)              \
-    PAIR_ADD(8, 0) PAIR_ADD(9, 1) PAIR_ADD(10, 2) PAIR_ADD(11, 3)                            \
+    load_x                                                                                   \
     PAIR_ADD(12, 4) PAIR_ADD(13, 5) PAIR_ADD(14, 6) PAIR_ADD(15, 7)                          \
-    load
+    load_codes                                                                               \
+    PAIR_ADD(8, 0) PAIR_ADD(9, 1) PAIR_ADD(10, 2) PAIR_ADD(11, 3)
 /* clang-format on */
 
-#define VECTORS_0_TO_27                                                                                      \
-    "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15",    \
+#define VECTORS_0_TO_27                                                                                        \
+    "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15",      \
         "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27"
 
 /* Sums of the products of four rows of q4 with x over `pairs` > 0 pairs of blocks. What is loaded ahead
@@ -66,7 +67,7 @@ static inline int32x4_t mk_neon_loop_q4(const uint8_t *codes, const uint8_t *pic
     uint64_t i0, i1, i2, i3;
     int32x4_t sums;
     /* clang-format off */
-    __asm__(
+    __asm__ volatile(
         "movi v28.16b, #15\n"
         ZERO(8) ZERO(9) ZERO(10) ZERO(11) ZERO(12) ZERO(13) ZERO(14) ZERO(15)
         LOAD4(4, 5, 6, 7, "%[codes]")
@@ -79,16 +80,17 @@ static inline int32x4_t mk_neon_loop_q4(const uint8_t *codes, const uint8_t *pic
         "add %[codes], %[codes], #128\n"
         "csel %[x], %[first_x], %[x], eq\n"
         "csel %[codes], %[first_codes], %[codes], eq\n"
-        Q4_BLOCK(24, 25, LOAD4(4, 5, 6, 7, "%[second]"))
+        Q4_BLOCK(24, 25, , LOAD4(4, 5, 6, 7, "%[second]"))
         Q4_TABLES(4, 5, 6, 7)
         "add %[picks], %[picks], #8\n"
-        Q4_BLOCK(26, 27, LOAD4(24, 25, 26, 27, "%[x]") LOAD4(4, 5, 6, 7, "%[codes]"))
+        Q4_BLOCK(26, 27, LOAD4(24, 25, 26, 27, "%[x]"), LOAD4(4, 5, 6, 7, "%[codes]"))
         "b.ne 1b\n"
         ADD(8, 8, 12) ADD(9, 9, 13) ADD(10, 10, 14) ADD(11, 11, 15)
         ADD_PAIRS(8, 8, 9) ADD_PAIRS(10, 10, 11)
         "addp %[sums].4s, v8.4s, v10.4s\n"
-        : [codes] "+r"(codes), [picks] "+r"(picks), [x] "+r"(x), [pairs] "+r"(pairs), [second] "=&r"(second),
-          [i0] "=&r"(i0), [i1] "=&r"(i1), [i2] "=&r"(i2), [i3] "=&r"(i3), [sums] "=w"(sums)
+        : [codes] "+&r"(codes), [picks] "+&r"(picks), [x] "+&r"(x), [pairs] "+&r"(pairs),
+          [second] "=&r"(second), [i0] "=&r"(i0), [i1] "=&r"(i1), [i2] "=&r"(i2), [i3] "=&r"(i3),
+          [sums] "=w"(sums)
         : [tables] "r"(tables), [first_codes] "r"(first_codes), [first_x] "r"(first_x)
         : VECTORS_0_TO_27, "v28", "cc", "memory");
     /* clang-format on */
@@ -101,7 +103,7 @@ static inline int32x4_t mk_neon_loop_q8(const int8_t *codes, const int8_t *x, si
     const int8_t *first_codes = codes, *first_x = x, *a, *b, *c;
     int32x4_t sums;
     /* clang-format off */
-    __asm__(
+    __asm__ volatile(
         "add %[a], %[codes], #64\n"
         ZERO(8) ZERO(9) ZERO(10) ZERO(11) ZERO(12) ZERO(13) ZERO(14) ZERO(15)
         LOAD4(0, 1, 2, 3, "%[codes]")
@@ -137,7 +139,7 @@ static inline int32x4_t mk_neon_loop_q8(const int8_t *codes, const int8_t *x, si
         ADD(8, 8, 9) ADD(10, 10, 11) ADD(12, 12, 13) ADD(14, 14, 15) /* the halves of each row */
         ADD_PAIRS(8, 8, 10) ADD_PAIRS(12, 12, 14)
         "addp %[sums].4s, v8.4s, v12.4s\n"
-        : [codes] "+r"(codes), [x] "+r"(x), [pairs] "+r"(pairs), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c),
+        : [codes] "+&r"(codes), [x] "+&r"(x), [pairs] "+&r"(pairs), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c),
           [sums] "=w"(sums)
         : [first_codes] "r"(first_codes), [first_x] "r"(first_x)
         : VECTORS_0_TO_27, "cc", "memory");
@@ -147,17 +149,19 @@ static inline int32x4_t mk_neon_loop_q8(const int8_t *codes, const int8_t *x, si
 
 /* Sums of four rows by four tokens over `steps` > 0 steps of 16 k: w [steps][4 rows][16], tokens x_stride
  * apart, sums [token][row]. */
-static inline void mk_neon_loop_tile(const int8_t *w, const int8_t *x, size_t x_stride, size_t steps, int32_t *sums)
+static inline void mk_neon_loop_tile(const int8_t *w, const int8_t *x, size_t x_stride, size_t steps,
+                                     int32_t *sums)
 {
     const int8_t *first_w = w, *x1 = x + x_stride, *x2 = x1 + x_stride, *x3 = x2 + x_stride;
     size_t at = 0;
     /* clang-format off */
-    __asm__(
+    __asm__ volatile(
         ZERO(0) ZERO(1) ZERO(2) ZERO(3) ZERO(4) ZERO(5) ZERO(6) ZERO(7)
         ZERO(8) ZERO(9) ZERO(10) ZERO(11) ZERO(12) ZERO(13) ZERO(14) ZERO(15)
         LOAD4(16, 17, 18, 19, "%[w]")
         "1:\n"
-        "ldr q20, [%[x0], %[at]]\n ldr q21, [%[x1], %[at]]\n ldr q22, [%[x2], %[at]]\n ldr q23, [%[x3], %[at]]\n"
+        "ldr q20, [%[x0], %[at]]\n ldr q21, [%[x1], %[at]]\n"
+        "ldr q22, [%[x2], %[at]]\n ldr q23, [%[x3], %[at]]\n"
         "add %[at], %[at], #16\n"
         "subs %[steps], %[steps], #1\n"
         "add %[w], %[w], #64\n"
@@ -180,7 +184,7 @@ static inline void mk_neon_loop_tile(const int8_t *w, const int8_t *x, size_t x_
         ADD_PAIRS(8, 8, 9) ADD_PAIRS(10, 10, 11) ADD_PAIRS(12, 12, 13) ADD_PAIRS(14, 14, 15)
         ADD_PAIRS(0, 0, 2) ADD_PAIRS(1, 4, 6) ADD_PAIRS(2, 8, 10) ADD_PAIRS(3, 12, 14)
         "st1 {v0.4s, v1.4s, v2.4s, v3.4s}, [%[sums]]\n"
-        : [w] "+r"(w), [at] "+r"(at), [steps] "+r"(steps)
+        : [w] "+&r"(w), [at] "+&r"(at), [steps] "+&r"(steps)
         : [first_w] "r"(first_w), [x0] "r"(x), [x1] "r"(x1), [x2] "r"(x2), [x3] "r"(x3), [sums] "r"(sums)
         : VECTORS_0_TO_27, "v28", "v29", "v30", "v31", "cc", "memory");
     /* clang-format on */

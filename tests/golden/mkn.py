@@ -5,12 +5,8 @@ no code with the engine or the quantizer. Needs numpy.
     image = mkn.Image("model.mkn")
     image.header["layers"], image.tensor("q", layer=3)          # float32 [rows][cols]
 
-As a program it writes the logits of PyTorch in float32 on the image's own dequantized weights (needs torch
-and transformers), for comparison with `makarna perplexity --logits`:
-
-    python3 mkn.py model.mkn --tokens-file ids.txt --logits reference.f32
+torch_model turns an image of the Llama kind into a PyTorch model (needs torch and transformers).
 """
-import argparse
 import struct
 
 import numpy as np
@@ -116,20 +112,3 @@ def torch_model(image):
     model.load_state_dict({k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in state.items()}, strict=True)
     return model
 
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("image")
-    parser.add_argument("--tokens-file", required=True, help="ids separated by white space")
-    parser.add_argument("--logits", required=True, help="output: float32 [tokens][vocabulary]")
-    args = parser.parse_args()
-    import torch
-
-    ids = [int(x) for x in open(args.tokens_file).read().split()]
-    model = torch_model(Image(args.image))
-    with torch.no_grad():
-        model(torch.tensor([ids])).logits[0].float().numpy().tofile(args.logits)
-
-
-if __name__ == "__main__":
-    main()

@@ -119,7 +119,8 @@ static reference read_reference(const char *path)
     return r;
 }
 
-/* Tokens beyond the top ones count as one: with 64 of them that lowers the divergence by little. */
+/* Tokens beyond the 64 most likely count as one, which gives a lower bound: 0.00112 where all 49,152 give
+ * 0.00132 (compare_logits.py). The limit of 0.002 for the whole is scaled alike. */
 static void add_divergence(const engine *e, size_t position, const double *own, void *argument)
 {
     (void)e;
@@ -259,7 +260,7 @@ int main(int argc, char **argv)
     if (!start(&e, argc, argv, "smollm2-q8.mkn"))
         CHECK_SKIP("no image of SmolLM2: give a folder with smollm2-q8.mkn and smollm2-q4.mkn as MK_IMAGES");
     check_divergence(&e, "q8 against float32 on the same weights",
-                     MK_TEST_DATA "/golden/numbers_smollm2_q8.top64", 0.002);
+                     MK_TEST_DATA "/golden/numbers_smollm2_q8.top64", 0.0017);
     check_divergence(&e, "q8 against float32 on the source's weights",
                      MK_TEST_DATA "/golden/numbers_smollm2.top64", 0.005);
     check_greedy(&e, MK_TEST_DATA "/golden/numbers_smollm2_greedy.txt", 32, 4);

@@ -4,6 +4,8 @@
 #define MK_TESTS_KERNELS_INPUTS_H
 
 #include <math.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "check.h"
@@ -64,7 +66,17 @@ static void buffer_free(buffer b)
     free((uint8_t *)b.data - GUARD);
 }
 
-/* Inputs have no guards, so that the address sanitizer sees every byte read too far. */
+/* Inputs end at a page that nobody may touch (or at the sanitizer's own guard), so that a kernel that
+ * reads too far is caught, assembly included. */
+#if defined(__SANITIZE_ADDRESS__)
+#define INPUTS_BY_MALLOC 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define INPUTS_BY_MALLOC 1
+#endif
+#endif
+
+#ifdef INPUTS_BY_MALLOC
 static void *input_make(size_t size)
 {
     void *memory;
@@ -72,6 +84,35 @@ static void *input_make(size_t size)
         abort();
     return memory;
 }
+
+static void input_free(void *input)
+{
+    free(input);
+}
+#else
+/* The size of the mapping is kept in the 64 bytes before the input. */
+static void *input_make(size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), rounded = (size + 63) / 64 * 64;
+    size_t mapped = (rounded + 64 + page - 1) / page * page + page;
+    uint8_t *base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED || mprotect(base + mapped - page, page, PROT_NONE) != 0)
+        abort();
+    uint8_t *input = base + mapped - page - rounded;
+    memcpy(input - 64, &mapped, sizeof mapped);
+    return input;
+}
+
+static void input_free(void *input)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), mapped;
+    if (!input)
+        return;
+    uint8_t *header = (uint8_t *)input - 64; /* in the first page */
+    memcpy(&mapped, header, sizeof mapped);
+    munmap(header - (uintptr_t)header % page, mapped);
+}
+#endif
 
 /* ---- Kinds of float vectors ------------------------------------------------------------------ */
 
@@ -220,7 +261,7 @@ static void pack_block(test_matrix *m, uint32_t row, uint32_t b, enum matrix_kin
 
 static test_matrix make_matrix(uint32_t type, uint32_t rows, uint32_t cols, enum matrix_kind kind)
 {
-    test_matrix m = {.w = {.type = type, .rows = rows, .cols = cols}};
+    test_matrix m = {.w = {.type = type, .rows = rows, .cols = cols, .transformed = random32() & 1}};
     m.w.groups = (rows + 3) / 4;
     m.w.blocks = (cols + 31) / 32;
     size_t groups = m.w.groups, blocks = m.w.blocks, supers = mk_super_blocks(m.w.blocks);
@@ -248,11 +289,11 @@ static test_matrix make_matrix(uint32_t type, uint32_t rows, uint32_t cols, enum
 
 static void free_matrix(test_matrix *m)
 {
-    free(m->plain);
-    free(m->d);
-    free(m->codes);
-    free(m->scales);
-    free(m->tables);
+    input_free(m->plain);
+    input_free(m->d);
+    input_free(m->codes);
+    input_free(m->scales);
+    input_free(m->tables);
 }
 
 /* Activations of `tokens` tokens, quantized by the reference; kinds rotate over the tokens. */
@@ -270,7 +311,7 @@ static mk_activations make_activations(const mk_kernels *scalar, uint32_t cols, 
         scalar->quantize(values, cols, t % 3 != 2, x.codes + t * width, x.scales + t * supers,
                          x.sums + t * supers);
     }
-    free(values);
+    input_free(values);
     return x;
 }
 
@@ -290,9 +331,9 @@ static void make_codes_extreme(mk_activations *x, uint32_t tokens)
 
 static void free_activations(mk_activations *x)
 {
-    free(x->codes);
-    free(x->scales);
-    free(x->sums);
+    input_free(x->codes);
+    input_free(x->scales);
+    input_free(x->sums);
 }
 
 /* ---- Keys and values -------------------------------------------------------------------------- */
@@ -309,14 +350,14 @@ static mk_kv_plane make_kv_plane(const mk_kernels *scalar, int type, uint32_t he
         fill_floats(x, head_size, kind);
         scalar->kv_store[type](x, head_size, plane, t);
     }
-    free(x);
+    input_free(x);
     return plane;
 }
 
 static void free_kv_plane(mk_kv_plane *plane)
 {
-    free(plane->codes);
-    free(plane->scales);
+    input_free(plane->codes);
+    input_free(plane->scales);
 }
 
 /* Value i of position t, by the definition in kernels.h. */

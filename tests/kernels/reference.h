@@ -59,9 +59,9 @@ static void reference_hadamard(const mk_kernels *k, uint32_t n)
     k->hadamard(x, n);
     for (uint32_t i = 0; i < n; i++)
         CHECK(near((double)x[i], plain[i], 3e-6));
-    free(x);
-    free(plain);
-    free(expected);
+    input_free(x);
+    input_free(plain);
+    input_free(expected);
 }
 
 static void check_quantized(const double *x, uint32_t n, const int8_t *codes, float scale, int32_t sum)
@@ -98,10 +98,10 @@ static void reference_quantize(const mk_kernels *k, uint32_t cols, bool transfor
         plain_hadamard(plain, n, transformed);
         check_quantized(transform ? transformed : plain, n, codes + 256 * s, scales[s], sums[s]);
     }
-    free(x);
-    free(scales);
-    free(codes);
-    free(sums);
+    input_free(x);
+    input_free(scales);
+    input_free(codes);
+    input_free(sums);
 }
 
 /* One output in double: sum over k of weight * activation; *scale receives the sum of magnitudes. */
@@ -134,7 +134,7 @@ static void reference_dequantize(const test_matrix *m, uint32_t row)
         for (uint32_t i = 0; i < n; i++)
             CHECK(near((double)out[at + i], m->w.transformed ? transformed[i] : plain[i], d * 127 * 16 * 1e-6));
     }
-    free(out);
+    input_free(out);
 }
 
 static void reference_gemm(const mk_kernels *k, uint32_t type, uint32_t rows, uint32_t cols,
@@ -155,8 +155,8 @@ static void reference_gemm(const mk_kernels *k, uint32_t type, uint32_t rows, ui
     }
     for (uint32_t row = 0; row < rows; row++)
         reference_dequantize(&m, row);
-    free(y);
-    free(scratch);
+    input_free(y);
+    input_free(scratch);
     free_activations(&x);
     free_matrix(&m);
 }
@@ -185,9 +185,9 @@ static void reference_elementwise(const mk_kernels *k, uint32_t n)
     k->add(y, w, n);
     for (uint32_t i = 0; i < n; i++)
         CHECK(y[i] == x[i] + w[i]);
-    free(x);
-    free(w);
-    free(y);
+    input_free(x);
+    input_free(w);
+    input_free(y);
 }
 
 static void reference_rope(const mk_kernels *k, uint32_t heads, uint32_t head_size, uint32_t half)
@@ -211,10 +211,10 @@ static void reference_rope(const mk_kernels *k, uint32_t heads, uint32_t head_si
             expected = (double)x[i - half] * (double)s[at - half] + (double)x[i] * (double)c[at - half];
         CHECK(near((double)y[i], expected, 1e-6 * (1 + fabs(expected))));
     }
-    free(x);
-    free(y);
-    free(c);
-    free(s);
+    input_free(x);
+    input_free(y);
+    input_free(c);
+    input_free(s);
 }
 
 static void reference_kv_store(const mk_kernels *k, int type, uint32_t head_size, enum float_kind kind)
@@ -233,7 +233,7 @@ static void reference_kv_store(const mk_kernels *k, int type, uint32_t head_size
         for (uint32_t i = at; i < at + block && i < head_size; i++)
             CHECK(near(kv_value(type, plane, head_size, 1, i), (double)x[i], tolerance));
     }
-    free(x);
+    input_free(x);
     free_kv_plane(&plane);
 }
 
@@ -265,7 +265,7 @@ static void plain_attention(const mk_attention *a, int type, uint32_t h, double 
         for (uint32_t t = 0; t < a->count; t++)
             out[i] += s[t] / sum * kv_value(type, a->values, a->head_size, a->first + t, i);
     }
-    free(s);
+    input_free(s);
 }
 
 static void reference_attend(const mk_kernels *k, int type, uint32_t head_size, uint32_t group, uint32_t count)
@@ -291,10 +291,10 @@ static void reference_attend(const mk_kernels *k, int type, uint32_t head_size, 
         for (uint32_t i = 0; i < head_size; i++)
             CHECK(near((double)a.out[(size_t)h * head_size + i], expected[i], 4e-6));
     }
-    free(queries);
-    free(a.out);
-    free(a.scratch);
-    free(expected);
+    input_free(queries);
+    input_free(a.out);
+    input_free(a.scratch);
+    input_free(expected);
     free_kv_plane(&a.keys);
     free_kv_plane(&a.values);
 }

@@ -4,7 +4,7 @@
  *     test_kernels                 all sets; prints which were tested
  *     test_kernels --isa NAME      this set alone, which must be there
  *     test_kernels --bench         times of each kernel of each set */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 
 #include "inputs.h"
 #include "reference.h"
@@ -51,7 +51,7 @@ static void compare_quantize(const mk_kernels *k, uint32_t cols, bool transform,
         buffer_free(scales[i]);
         buffer_free(sums[i]);
     }
-    free(x);
+    input_free(x);
 }
 
 static void compare_gemv(const mk_kernels *k, const test_matrix *m, const mk_activations *x,
@@ -158,8 +158,8 @@ static void compare_elementwise(const mk_kernels *k, uint32_t n, enum float_kind
     }
     buffer_free(actual);
     buffer_free(expected);
-    free(w);
-    free(x);
+    input_free(w);
+    input_free(x);
 }
 
 static void compare_rope(const mk_kernels *k, uint32_t heads, uint32_t head_size, uint32_t half,
@@ -181,8 +181,8 @@ static void compare_rope(const mk_kernels *k, uint32_t heads, uint32_t head_size
                kind);
     buffer_free(actual);
     buffer_free(expected);
-    free(cosines);
-    free(sines);
+    input_free(cosines);
+    input_free(sines);
 }
 
 static void test_elementwise(const mk_kernels *k)
@@ -229,7 +229,7 @@ static void compare_kv_store(const mk_kernels *k, int type, uint32_t head_size, 
         buffer_free(codes[i]);
         buffer_free(scales[i]);
     }
-    free(x);
+    input_free(x);
 }
 
 static void compare_attend(const mk_kernels *k, int type, uint32_t head_size, uint32_t group, uint32_t count,
@@ -267,7 +267,7 @@ static void compare_attend(const mk_kernels *k, int type, uint32_t head_size, ui
                head_size, group, count, kind);
     buffer_free(out[0]);
     buffer_free(out[1]);
-    free(queries);
+    input_free(queries);
     free_kv_plane(&a.keys);
     free_kv_plane(&a.values);
 }
@@ -288,6 +288,25 @@ static void test_attention(const mk_kernels *k)
         }
         compare_attend(k, type, 64, 3, 700, FLOATS_NORMAL);
     }
+}
+
+static void test_selection(void)
+{
+    size_t count = 0;
+    bool available = false;
+    for (; mk_kernels_at(count); count++) {
+        const mk_kernels *k = mk_kernels_at(count);
+        CHECK(mk_kernels_find(k->name) == k);
+        available = mk_kernels_available(k);
+        if (available)
+            CHECK(k == mk_kernels_find(NULL) || mk_kernels_at(count + 1));
+    }
+    CHECK(mk_kernels_at(0) == scalar && mk_kernels_available(scalar));
+    CHECK(!mk_kernels_at(count) && !mk_kernels_at(count + 1));
+    CHECK(mk_kernels_available(mk_kernels_find(NULL)));
+    CHECK(!mk_kernels_find("") && !mk_kernels_find("Scalar") && !mk_kernels_find("scalar "));
+    if (available)
+        CHECK(mk_kernels_find(NULL) == mk_kernels_at(count - 1));
 }
 
 static void test_set(const mk_kernels *k)
@@ -332,6 +351,7 @@ int main(int argc, char **argv)
         print_bench(only);
         return 0;
     }
+    test_selection();
     if (!only || only == scalar)
         test_reference(scalar);
     for (size_t i = 0; mk_kernels_at(i); i++) {

@@ -1,6 +1,6 @@
-/* Readers on damaged input: every truncation and bit flip of the tiny sources gives a model whose parts all lie inside the
- * file, or an error with a text. The file lies in memory that ends at a page that cannot be read, so reading beyond its
- * end is noticed without sanitizers too. */
+/* Readers on damaged input: every truncation and bit flip of the tiny sources gives a model whose parts all lie
+ * inside the file, or an error with a text. The file lies in memory that ends at a page that cannot be read, so
+ * reading beyond its end is noticed without sanitizers too. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 
@@ -57,16 +57,18 @@ static void use_vocab(const source_vocab *v)
     free(section);
 }
 
-static void read_damaged(const guarded *g, const uint8_t *bytes, size_t size, enum format format, bool with_vocab)
+static void read_damaged(const guarded *g, const uint8_t *bytes, size_t size, enum format format,
+                         bool with_vocab)
 {
     source_model m = {.vocabulary = 512};
     pool memory = {NULL};
     mk_error err = {""};
     memcpy(g->end - size, bytes, size);
     source_map map = {.data = g->end - size, .size = size};
-    mk_status status = format == LLAMA2C             ? llama2c_read(&m, &map, "damaged", &memory, &err)
-                       : format == LLAMA2C_TOKENIZER ? llama2c_read_tokenizer(&m, &map, "damaged", &memory, &err)
-                                                     : gguf_read(&m, &map, "damaged", format == GGUF_VOCAB, &memory, &err);
+    mk_status status = format == LLAMA2C ? llama2c_read(&m, &map, "damaged", &memory, &err)
+                       : format == LLAMA2C_TOKENIZER
+                           ? llama2c_read_tokenizer(&m, &map, "damaged", &memory, &err)
+                           : gguf_read(&m, &map, "damaged", format == GGUF_VOCAB, &memory, &err);
     if (status == MK_OK) {
         accepted++;
         use_model(&m, &memory, &err);
@@ -86,7 +88,8 @@ static size_t random_below(size_t limit)
     return (size_t)(random_state >> 33) % limit;
 }
 
-static void truncate_everywhere(const guarded *g, const uint8_t *bytes, size_t size, size_t head, enum format format)
+static void truncate_everywhere(const guarded *g, const uint8_t *bytes, size_t size, size_t head,
+                                enum format format)
 {
     for (size_t at = 1; at < head; at += head > 4000 ? 1 + random_below(head / 2000) : 1)
         read_damaged(g, bytes, at, format, false);
@@ -105,7 +108,8 @@ static void truncate_everywhere(const guarded *g, const uint8_t *bytes, size_t s
 /* Bit flips, and fields overwritten by numbers that overflow. */
 static void change(const guarded *g, uint8_t *bytes, size_t size, size_t head, enum format format)
 {
-    static const uint64_t extremes[] = {0, 1, 0x7fffffff, 0x80000000, 0xffffffff, INT64_MAX, UINT64_MAX, 1ull << 40};
+    static const uint64_t extremes[] = {0,          1,         0x7fffffff, 0x80000000,
+                                        0xffffffff, INT64_MAX, UINT64_MAX, 1ull << 40};
     for (int n = 0; n < 6000; n++) {
         uint8_t saved[8];
         size_t at = random_below(n % 4 ? head : 64);

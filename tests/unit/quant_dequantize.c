@@ -1,4 +1,5 @@
-/* The quantizer's dequantization against that of the `gguf` package (golden/quant_make_golden.py), bit for bit. */
+/* The quantizer's dequantization against that of the `gguf` package (golden/quant_make_golden.py), bit for bit.
+ */
 #include <stdint.h>
 
 #include "base/bytes.h"
@@ -13,8 +14,7 @@ static void compare(uint32_t type, const uint8_t *data, uint32_t bytes, const fl
     float out[WEIGHTS];
     const source_type_info *about = source_type_about((source_type)type);
     CHECK_MSG(WEIGHTS / about->block * about->bytes == bytes, "%s: %u bytes", about->name, bytes);
-    source_tensor t = {
-        .type = (source_type)type, .rows = 1, .cols = WEIGHTS, .data = data, .row_bytes = bytes};
+    source_tensor t = {.type = (source_type)type, .rows = 1, .cols = WEIGHTS, .data = data, .row_bytes = bytes};
     source_dequantize(&t, 0, 0, WEIGHTS, out);
     for (int i = 0; i < WEIGHTS; i++)
         CHECK_MSG(memcmp(&out[i], &expected[i], 4) == 0, "%s: weight %d is %a, expected %a", about->name, i,

@@ -1,4 +1,5 @@
-/* Encoding: half floats, q8 and q4 by their properties, the search for tables against an exhaustive one, learning. */
+/* Encoding: half floats, q8 and q4 by their properties, the search for tables against an exhaustive one,
+ * learning. */
 #include <math.h>
 #include <stdint.h>
 
@@ -144,7 +145,8 @@ static void fill(float *w, uint32_t cols, int kind)
     }
 }
 
-static void check_errors(const encoded *e, const float *w, uint32_t cols, uint32_t rows, const codebook *book, int kind)
+static void check_errors(const encoded *e, const float *w, uint32_t cols, uint32_t rows, const codebook *book,
+                         int kind)
 {
     double signal = 0, noise = 0;
     for (uint32_t row = 0; row < rows; row++)
@@ -154,8 +156,8 @@ static void check_errors(const encoded *e, const float *w, uint32_t cols, uint32
             signal += x * x;
             noise += (x - y) * (x - y);
         }
-    CHECK_MSG(fabs(noise - e->error.noise) <= 1e-5 * noise + 1e-40, "kind %d: noise %g, reported %g", kind, noise,
-              e->error.noise);
+    CHECK_MSG(fabs(noise - e->error.noise) <= 1e-5 * noise + 1e-40, "kind %d: noise %g, reported %g", kind,
+              noise, e->error.noise);
     CHECK(fabs(signal - e->error.signal) <= 1e-5 * signal + 1e-40);
     if (kind == 0)
         CHECK_MSG(signal / noise > (book ? 100 : 10000), "signal to noise %g", signal / noise);
@@ -274,8 +276,8 @@ static void search(void)
             double difference = (double)values[i] - codebook_table(book, found)[codes[i]];
             sum += difference * difference;
         }
-        CHECK_MSG(sum <= least * (1 + 1e-5) + 1e-9, "case %d: error %g of table %u, best %g of table %u", n, sum, found,
-                  least, expected);
+        CHECK_MSG(sum <= least * (1 + 1e-5) + 1e-9, "case %d: error %g of table %u, best %g of table %u", n,
+                  sum, found, least, expected);
         CHECK(fabs(sum - (double)error) <= 1e-5 * sum + 1e-9);
     }
     codebook_free(book);

@@ -94,8 +94,10 @@ static inline mk_status quantize_files(const quantize_case *c, mk_error *err)
     snprintf(output, sizeof output, "%s", in_folder(c->output));
     snprintf(tokenizer, sizeof tokenizer, "%s", in_folder(c->tokenizer ? c->tokenizer : ""));
     source_request request = {.path = input, .tokenizer = c->tokenizer ? tokenizer : NULL};
-    quantize_options options = {
-        .output = output, .types = {c->layers, c->embedding, c->head}, .chat_format = "none", .threads = c->threads};
+    quantize_options options = {.output = output,
+                                .types = {c->layers, c->embedding, c->head},
+                                .chat_format = "none",
+                                .threads = c->threads};
     mk_status status = source_open(&s, &request, err);
     if (status)
         return status;

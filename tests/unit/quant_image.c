@@ -17,7 +17,8 @@ static void image_row(const mk_image *image, const mkn_tensor *t, uint32_t row, 
 {
     uint32_t blocks = (t->cols + 31) / 32, group = row / 4, lane = row % 4;
     uint64_t super_bytes = t->type == MKN_Q4 ? 40 : 8;
-    uint64_t group_scales = t->type == MKN_Q4 ? (uint64_t)(blocks + 7) / 8 * 8 + 4 * blocks : (uint64_t)(blocks + 7) / 8 * 8;
+    uint64_t group_scales =
+        t->type == MKN_Q4 ? (uint64_t)(blocks + 7) / 8 * 8 + 4 * blocks : (uint64_t)(blocks + 7) / 8 * 8;
     const int8_t *tables = (const int8_t *)(const void *)(image->base + image->tensors[0].offset);
     for (uint32_t col = 0; col < 32 * blocks; col++) {
         uint32_t b = col / 32;
@@ -58,8 +59,9 @@ typedef struct tensor_name {
 } tensor_name;
 
 static const tensor_name matrices[] = {
-    {MKN_Q, "attn_q.weight", true},       {MKN_K, "attn_k.weight", true},     {MKN_V, "attn_v.weight", false},
-    {MKN_O, "attn_output.weight", false}, {MKN_GATE, "ffn_gate.weight", false}, {MKN_UP, "ffn_up.weight", false},
+    {MKN_Q, "attn_q.weight", true},       {MKN_K, "attn_k.weight", true},
+    {MKN_V, "attn_v.weight", false},      {MKN_O, "attn_output.weight", false},
+    {MKN_GATE, "ffn_gate.weight", false}, {MKN_UP, "ffn_up.weight", false},
     {MKN_DOWN, "ffn_down.weight", false}};
 static const tensor_name vectors[] = {{MKN_ATTENTION_NORM, "attn_norm.weight", false},
                                       {MKN_MLP_NORM, "ffn_norm.weight", false},
@@ -70,7 +72,8 @@ static const tensor_name vectors[] = {{MKN_ATTENTION_NORM, "attn_norm.weight", f
                                       {MKN_K_NORM, "attn_k_norm.weight", true}};
 
 /* Signal to noise of a matrix against its source, rows put in the source's order. */
-static void compare_matrix(const mk_image *image, const mkn_tensor *t, const source_model *m, const char *name, bool heads)
+static void compare_matrix(const mk_image *image, const mkn_tensor *t, const source_model *m, const char *name,
+                           bool heads)
 {
     float expected[256], found[256];
     const source_tensor *s = source_of(m, name);
@@ -94,7 +97,8 @@ static void compare_matrix(const mk_image *image, const mkn_tensor *t, const sou
     CHECK_MSG(db > (t->type == MKN_Q8 ? 40 : 20), "%s: %.2f dB", name, db);
 }
 
-static void compare_vector(const mk_image *image, const mkn_tensor *t, const source_model *m, const char *name, bool heads)
+static void compare_vector(const mk_image *image, const mkn_tensor *t, const source_model *m, const char *name,
+                           bool heads)
 {
     float expected[256];
     const source_tensor *s = source_of(m, name);
@@ -116,7 +120,8 @@ static void compare_rope(const mk_image *image, const source_model *m)
     for (uint32_t i = 0; t && i < t->cols; i++) {
         float found = mk_float_from_bits(mk_load32(image->base + t->offset + 4 * i));
         double expected = pow((double)m->rope_base, -2.0 * i / m->rope_dims);
-        CHECK_MSG(fabs((double)found / expected - 1) < 6.0e-8, "frequency %u: %g, expected %g", i, (double)found, expected);
+        CHECK_MSG(fabs((double)found / expected - 1) < 6.0e-8, "frequency %u: %g, expected %g", i,
+                  (double)found, expected);
     }
 }
 
@@ -217,6 +222,23 @@ static void check_data(const char *name, uint64_t expected)
               (unsigned long long)found, (unsigned long long)expected);
 }
 
+/* Which matrices are stored under the transform: all, but for inputs whose q4 matrices all come from 4-bit
+ * blocks. */
+static void transforms(const char *name, uint32_t grid_layers)
+{
+    mk_model model;
+    mk_error err = {""};
+    CHECK_MSG(mk_model_open(&model, in_folder(name), MK_LOAD_MAP, &err) == MK_OK, "%s", err.text);
+    const mk_image *image = mk_image_of(&model);
+    for (uint32_t i = 0; i < image->header->tensor_count; i++) {
+        const mkn_tensor *t = &image->tensors[i];
+        bool matrix = t->type == MKN_Q8 || t->type == MKN_Q4;
+        bool grid = (t->role == MKN_GATE || t->role == MKN_UP) && t->layer < grid_layers;
+        CHECK(t->flags == (matrix && !grid ? MKN_TRANSFORMED : 0));
+    }
+    mk_model_close(&model);
+}
+
 static void gguf(void)
 {
     tiny_gguf(in_folder("tiny.gguf"));
@@ -226,13 +248,16 @@ static void gguf(void)
     quantize_and_compare((quantize_case){"tiny.gguf", NULL, "all-q4.mkn", MKN_Q4, MKN_Q4, MKN_Q4, 2});
     quantize_and_compare((quantize_case){"tiny.gguf", NULL, "mixed.mkn", MKN_Q8, MKN_Q4, MKN_Q8, 2});
     CHECK(same_files("q4.mkn", "q4-3.mkn"));
+    transforms("q8.mkn", 0);
+    transforms("q4.mkn", 2);
     check_data("q8.mkn", 0xf1a029c05f3c1ca0);
     check_data("q4.mkn", 0xab998571b72e59bf);
 }
 
 static void llama2c(void)
 {
-    static const char *const inputs[] = {"0.bin", "1.bin", "2.bin"}, *const outputs[] = {"0.mkn", "1.mkn", "2.mkn"};
+    static const char *const inputs[] = {"0.bin", "1.bin", "2.bin"}, *const outputs[] = {"0.mkn", "1.mkn",
+                                                                                         "2.mkn"};
     for (uint32_t version = 0; version < 3; version++) {
         tiny_llama2c(version, in_folder(inputs[version]), in_folder("tokenizer.bin"));
         quantize_and_compare(

@@ -95,7 +95,8 @@ static void full_disk(void)
     CHECK_MSG(strstr(err.text, "b: cannot write: ") != NULL, "%s", err.text);
     output_file_abort(&f);
     unsigned files = files_count();
-    CHECK(quantize_files(&(quantize_case){"tiny.gguf", NULL, "b", MKN_Q8, MKN_Q8, MKN_Q8, 2}, &err) == MK_ERR_IO);
+    CHECK(quantize_files(&(quantize_case){"tiny.gguf", NULL, "b", MKN_Q8, MKN_Q8, MKN_Q8, 2}, &err) ==
+          MK_ERR_IO);
     CHECK_MSG(strstr(err.text, "b: cannot write: ") != NULL, "%s", err.text);
     CHECK(files_count() == files);
     CHECK(setrlimit(RLIMIT_FSIZE, &old) == 0);
@@ -118,7 +119,8 @@ static void interrupted(int number)
     }
     int status = 0;
     CHECK(waitpid(child, &status, 0) == child);
-    CHECK_MSG(WIFSIGNALED(status) && WTERMSIG(status) == number, "signal %d: status %x", number, (unsigned)status);
+    CHECK_MSG(WIFSIGNALED(status) && WTERMSIG(status) == number, "signal %d: status %x", number,
+              (unsigned)status);
     CHECK(files_count() == files);
 }
 
@@ -136,8 +138,8 @@ static void shrinking_source(void)
         source_map map;
         mk_error err;
         (void)!freopen("/dev/null", "w", stderr);
-        if (source_map_open(&map, in_folder("source"), &err) || output_file_create(&f, in_folder("c"), NULL, 0, &err) ||
-            truncate(in_folder("source"), 1) != 0)
+        if (source_map_open(&map, in_folder("source"), &err) ||
+            output_file_create(&f, in_folder("c"), NULL, 0, &err) || truncate(in_folder("source"), 1) != 0)
             _exit(3);
         volatile uint8_t byte = map.data[SIZE - 1];
         (void)byte;

@@ -18,8 +18,8 @@ static void refused(const char *first, const char *second)
     mk_status status =
         quantize_files(&(quantize_case){"changed.gguf", NULL, "out.mkn", MKN_Q4, MKN_Q8, MKN_Q8, 2}, &err);
     CHECK_MSG(status != MK_OK, "accepted: expected \"%s\" \"%s\"", first, second);
-    CHECK_MSG(strstr(err.text, first) && strstr(err.text, second), "\"%s\", expected \"%s\" and \"%s\"", err.text, first,
-              second);
+    CHECK_MSG(strstr(err.text, first) && strstr(err.text, second), "\"%s\", expected \"%s\" and \"%s\"",
+              err.text, first, second);
     CHECK_MSG(strstr(err.text, "changed.gguf: ") != NULL, "no file name: %s", err.text);
     CHECK_MSG(files_count() == files, "a file is left behind: %s", err.text);
     free(bytes);
@@ -119,6 +119,8 @@ static void architecture(void)
     refused("llama.block_count", "missing");
     add_u32("llama.expert_count", 8);
     refused("llama.expert_count", "8");
+    add_u32("split.count", 3);
+    refused("split.count", "3 parts");
     add_u32("llama.attention.sliding_window", 4096);
     refused("llama.attention.sliding_window", "4096");
     add_text("llama.rope.scaling.type", "yarn");
@@ -225,8 +227,9 @@ static void vocabulary(void)
 /* Weights that are no numbers, in every kind of tensor. */
 static void weights(void)
 {
-    static const char *const names[] = {"blk.1.ffn_norm.weight", "blk.1.attn_k.bias", "blk.1.ffn_down.weight",
-                                        "blk.1.attn_output.weight", "blk.1.ffn_gate.weight", "output.weight"};
+    static const char *const names[] = {"blk.1.ffn_norm.weight", "blk.1.attn_k.bias",
+                                        "blk.1.ffn_down.weight", "blk.1.attn_output.weight",
+                                        "blk.1.ffn_gate.weight", "output.weight"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         source s;
         mk_error err;
@@ -235,7 +238,8 @@ static void weights(void)
         for (uint32_t t = 0; t < s.model.tensor_count; t++) {
             const source_tensor *tensor = &s.model.tensors[t];
             size_t at = (size_t)(tensor->data - s.file.data);
-            if (tensor->name.length != strlen(names[i]) || memcmp(tensor->name.text, names[i], tensor->name.length) != 0)
+            if (tensor->name.length != strlen(names[i]) ||
+                memcmp(tensor->name.text, names[i], tensor->name.length) != 0)
                 continue;
             memcpy(bytes + at, "\0\x7e", 2); /* NaN as F16 */
             if (tensor->type == SOURCE_BF16)
@@ -285,7 +289,8 @@ int main(void)
     add_key("general.extra", TINY_TYPE_U32, "\1\0\0\0", 4); /* adding keys does no harm by itself */
     write_whole(in_folder("changed.gguf"), bytes, size);
     mk_error err = {""};
-    CHECK_MSG(quantize_files(&(quantize_case){"changed.gguf", NULL, "out.mkn", MKN_Q4, MKN_Q8, MKN_Q8, 2}, &err) == MK_OK,
+    CHECK_MSG(quantize_files(&(quantize_case){"changed.gguf", NULL, "out.mkn", MKN_Q4, MKN_Q8, MKN_Q8, 2},
+                             &err) == MK_OK,
               "%s", err.text);
     unlink(in_folder("out.mkn"));
     free(bytes);

@@ -34,7 +34,7 @@ static double value_at(const mk_image *image, const mkn_tensor *t, uint32_t r, u
 }
 
 /* The weight itself, by the definition of the transform: H[i][j] = (-1)^(bits in i & j) / sqrt(n). */
-static double weight_at(const mk_image *image, const mkn_tensor *t, uint32_t r, uint32_t c)
+static double compute_weight(const mk_image *image, const mkn_tensor *t, uint32_t r, uint32_t c)
 {
     if (!(t->flags & MKN_TRANSFORMED))
         return value_at(image, t, r, c);
@@ -51,6 +51,28 @@ static double weight_at(const mk_image *image, const mkn_tensor *t, uint32_t r, 
     for (uint32_t i = 0; i < n; i++)
         sum += (__builtin_popcount(i & (c - begin)) % 2 ? -1 : 1) * value_at(image, t, r, begin + i);
     return sum / sqrt(n);
+}
+
+/* All weights of the image at hand, each computed once. */
+static double *weights_of[64];
+
+static void forget_weights(void)
+{
+    for (size_t i = 0; i < sizeof weights_of / sizeof weights_of[0]; i++) {
+        free(weights_of[i]);
+        weights_of[i] = NULL;
+    }
+}
+
+static double weight_at(const mk_image *image, const mkn_tensor *t, uint32_t r, uint32_t c)
+{
+    double **weights = &weights_of[t - image->tensors];
+    if (!*weights) {
+        *weights = malloc((size_t)t->rows * t->cols * sizeof **weights);
+        for (uint32_t i = 0; i < t->rows * t->cols; i++)
+            (*weights)[i] = compute_weight(image, t, i / t->cols, i % t->cols);
+    }
+    return (*weights)[r * t->cols + c];
 }
 
 static void multiply(const mk_image *image, enum mkn_role role, uint32_t layer, const double *x, double *y)
@@ -267,6 +289,7 @@ static void check_model(const char *name, tiny_options o, uint64_t seed)
     for (uint32_t i = 0; i < count; i++)
         tokens[i] = (int32_t)(i * 37 % o.vocabulary);
     reference(mk_image_of(&model), tokens, count, expected);
+    forget_weights();
     size_t bytes_of_logits = (size_t)count * o.vocabulary * sizeof(float);
     float *first = malloc(bytes_of_logits), *logits = malloc(bytes_of_logits);
     for (int kv = 0; kv < 2; kv++)
