@@ -19,8 +19,8 @@
  *     mk_context_destroy(ctx); mk_model_close(&model);
  *
  * Functions that can fail return a status and, where `err` is not NULL, write one line of text: what
- * was expected, what was found, and where. One context is used by one thread at a time; a model may
- * be shared by any number of contexts.
+ * was expected, what was found, and where; on success err is left as it is. One context is used by one
+ * thread at a time; an open model may be shared by any number of contexts and threads.
  */
 #ifndef MAKARNA_H
 #define MAKARNA_H
@@ -55,9 +55,14 @@ typedef struct mk_error {
 
 /* ---- Model ---------------------------------------------------------------------------------- */
 
-/* Handle of an open image. Storage is the caller's; the content is private. */
+/* Handle of an open image. Storage is the caller's; the content is private. It stays open and where it is
+ * as long as there is a context of it. */
 typedef struct mk_model {
+#ifdef __cplusplus
+    alignas(16) unsigned char storage[1024];
+#else
     _Alignas(16) unsigned char storage[1024];
+#endif
 } mk_model;
 
 typedef enum mk_load {
@@ -66,8 +71,8 @@ typedef enum mk_load {
     MK_LOAD_LOCK,    /* map and pin all pages in memory (mlock); fails if the limit is too low */
 } mk_load;
 
-/* Opens a .mkn image by mapping it read-only. Checks the header and the tensor directory, nothing
- * that grows with the model. */
+/* Opens a .mkn image by mapping it read-only. Checks the header, the tensor directory and small tables,
+ * nothing that grows with the weights. The file must not be cut while it is open. */
 mk_status mk_model_open(mk_model *model, const char *path, mk_load load, mk_error *err);
 
 /* The same for an image that already lies in memory (flash, a linked blob), aligned to 64 bytes.
@@ -87,10 +92,10 @@ typedef struct mk_model_info {
     float norm_epsilon, rope_base;
     uint32_t rope_dims;
     bool tied_embeddings, attention_bias, qk_norm, vocab_only, has_chat;
-    const char *name, *license, *source, *chat_format; /* "" where the source did not say */
-    const char *quantizer, *options;                   /* what wrote the image, and how */
-    uint64_t source_checksum;                          /* XXH64 of the source file */
-    uint64_t weight_bytes, weights;                    /* of all quantized matrices */
+    const char *name, *license, *source, *chat_format;   /* "" where the source did not say */
+    const char *quantizer, *options;                     /* what wrote the image, and how */
+    uint64_t source_checksum;                            /* XXH64 of the source file */
+    uint64_t weight_bytes, weights;                      /* of all quantized matrices */
     const char *embedding_type, *head_type, *layer_type; /* "q8", "q4" */
 } mk_model_info;
 
@@ -110,7 +115,8 @@ typedef struct mk_params {
     const char *isa; /* kernels by name (mk_isa_name), NULL for the fastest that the CPU has */
 } mk_params;
 
-/* context: the model's, at most 2048; batch 64; threads: the online cores; max_logits 1; KV q8. */
+/* context: the model's, at most 2048; batch 64; threads: the cores that this process may use, at most 64;
+ * max_logits 1; KV q8; the fastest kernels. */
 mk_params mk_params_default(const mk_model *model);
 
 /* What a context needs, in bytes, by purpose. */
@@ -153,7 +159,8 @@ bool mk_isa_available(const char *name);
 mk_status mk_eval(mk_context *ctx, const int32_t *tokens, size_t count, mk_error *err);
 
 /* Logits [vocabulary] after the token `back` places before the last one of the latest mk_eval:
- * 0 is the last. NULL where back >= min(count, max_logits). Valid until the next mk_eval. */
+ * 0 is the last. NULL where back >= min(count, max_logits), and where mk_sample has none. Valid until
+ * the next mk_eval. */
 const float *mk_logits(const mk_context *ctx, size_t back);
 
 /* Number of tokens in the context, and going back to an earlier number (the rest is forgotten). */
@@ -180,7 +187,7 @@ mk_rng mk_rng_seed(uint64_t seed);
 
 /* Draws the next token from the logits after the last token. Filters in the order repeat penalty,
  * top-k, top-p, min-p, temperature. Does not append it. -1 where there are no logits: before the first
- * mk_eval and after mk_rewind. */
+ * mk_eval, after going back with mk_rewind, and after mk_state_load. */
 int32_t mk_sample(mk_context *ctx, const mk_sampling *sampling, mk_rng *rng);
 
 /* ---- Text ----------------------------------------------------------------------------------- */
@@ -242,12 +249,16 @@ size_t mk_chat_capacity(const mk_model *model, size_t messages, size_t text_byte
  * A system message may only be the first; without one the model's default is used, where the format
  * has one. MK_ERR_UNSUPPORTED where the image has no chat format. */
 mk_status mk_chat_tokenize(const mk_model *model, const mk_message *messages, size_t count, int32_t *ids,
-                           size_t capacity, size_t *id_count, void *scratch, size_t scratch_bytes, mk_error *err);
+                           size_t capacity, size_t *id_count, void *scratch, size_t scratch_bytes,
+                           mk_error *err);
 
 /* ---- State ---------------------------------------------------------------------------------- */
 
-/* The context's tokens and KV cache as one block, to continue later with the same image, context
- * size and KV type. Size for what the context holds now; save returns the bytes written. */
+/* The context's tokens and KV cache as one block, to continue later with the same image and KV type, in
+ * any context that is long enough. The size is that for what the context holds now. Save returns the bytes
+ * written, 0 if they are more than capacity. Load checks the block, and leaves the context as it was where it
+ * refuses. Logits are not part of it: to go on with an answer, rewind by one and evaluate the last token
+ * again. */
 size_t mk_state_size(const mk_context *ctx);
 size_t mk_state_save(const mk_context *ctx, void *out, size_t capacity);
 mk_status mk_state_load(mk_context *ctx, const void *state, size_t size, mk_error *err);

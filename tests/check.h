@@ -9,33 +9,33 @@
 
 static unsigned long check_count, check_failures;
 
-#define CHECK(condition)                                                                                     \
-    do {                                                                                                     \
-        check_count++;                                                                                       \
-        if (!(condition) && check_failures++ < 20)                                                           \
-            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);                          \
+#define CHECK(condition)                                                                                       \
+    do {                                                                                                       \
+        check_count++;                                                                                         \
+        if (!(condition) && check_failures++ < 20)                                                             \
+            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);                            \
     } while (0)
 
 /* The same with a printf-style explanation. */
-#define CHECK_MSG(condition, ...)                                                                            \
-    do {                                                                                                     \
-        check_count++;                                                                                       \
-        if (!(condition) && check_failures++ < 20) {                                                         \
-            fprintf(stderr, "%s:%d: failed: %s: ", __FILE__, __LINE__, #condition);                          \
-            fprintf(stderr, __VA_ARGS__);                                                                    \
-            fputc('\n', stderr);                                                                             \
-        }                                                                                                    \
+#define CHECK_MSG(condition, ...)                                                                              \
+    do {                                                                                                       \
+        check_count++;                                                                                         \
+        if (!(condition) && check_failures++ < 20) {                                                           \
+            fprintf(stderr, "%s:%d: failed: %s: ", __FILE__, __LINE__, #condition);                            \
+            fprintf(stderr, __VA_ARGS__);                                                                      \
+            fputc('\n', stderr);                                                                               \
+        }                                                                                                      \
     } while (0)
 
-#define CHECK_STR(actual, expected)                                                                          \
+#define CHECK_STR(actual, expected)                                                                            \
     CHECK_MSG(strcmp(actual, expected) == 0, "got \"%s\", expected \"%s\"", actual, expected)
 
-#define CHECK_SKIP(...)                                                                                      \
-    do {                                                                                                     \
-        fprintf(stderr, "skipped: ");                                                                        \
-        fprintf(stderr, __VA_ARGS__);                                                                        \
-        fputc('\n', stderr);                                                                                 \
-        exit(77);                                                                                            \
+#define CHECK_SKIP(...)                                                                                        \
+    do {                                                                                                       \
+        fprintf(stderr, "skipped: ");                                                                          \
+        fprintf(stderr, __VA_ARGS__);                                                                          \
+        fputc('\n', stderr);                                                                                   \
+        exit(77);                                                                                              \
     } while (0)
 
 static inline int check_end(void)

@@ -77,7 +77,8 @@ static void tiny_fill(tiny_builder *b, const mkn_tensor *t)
         }
 }
 
-static void tiny_tensor(tiny_builder *b, uint16_t role, uint32_t layer, uint16_t type, uint32_t rows, uint32_t cols)
+static void tiny_tensor(tiny_builder *b, uint16_t role, uint32_t layer, uint16_t type, uint32_t rows,
+                        uint32_t cols)
 {
     mkn_tensor t = {.role = role, .type = type, .layer = layer, .rows = rows, .cols = cols};
     t.flags = type == MKN_Q8 || type == MKN_Q4 ? b->transform : 0;
@@ -88,7 +89,8 @@ static void tiny_tensor(tiny_builder *b, uint16_t role, uint32_t layer, uint16_t
         b->tensors[b->count] = t;
         if (type == MKN_F32)
             for (uint32_t i = 0; i < rows * cols; i++) {
-                float x = role == MKN_ROPE_FREQUENCIES ? 1.0f / (float)(1 + i * i) : tiny_uniform(b, 0.5f, 1.5f);
+                float x =
+                    role == MKN_ROPE_FREQUENCIES ? 1.0f / (float)(1 + i * i) : tiny_uniform(b, 0.5f, 1.5f);
                 memcpy(b->bytes + t.offset + 4 * (size_t)i, &x, 4);
             }
         else
@@ -150,12 +152,17 @@ static uint8_t *tiny_image(const tiny_options *o, uint64_t seed, size_t *size)
     tiny_builder measure = {.random = seed, .transform = o->transform};
     tiny_tensors(&measure, o);
     uint32_t count = measure.count;
-    uint64_t directory = sizeof(mkn_header), layers = mk_align_up(directory + count * sizeof(mkn_tensor), MKN_ALIGN);
+    uint64_t directory = sizeof(mkn_header),
+             layers = mk_align_up(directory + count * sizeof(mkn_tensor), MKN_ALIGN);
     uint64_t data = mk_align_up(layers + o->layers * sizeof(mkn_layer), MKN_ALIGN);
     uint64_t tokenizer = mk_align_up(data + measure.end, MKN_ALIGN), total = tokenizer + 64;
     uint8_t *bytes = aligned_alloc(64, (size_t)mk_align_up(total, 64));
     memset(bytes, 0, (size_t)total);
-    tiny_builder b = {.bytes = bytes, .end = data, .random = seed, .transform = o->transform, .tensors = (mkn_tensor *)(void *)(bytes + directory)};
+    tiny_builder b = {.bytes = bytes,
+                      .end = data,
+                      .random = seed,
+                      .transform = o->transform,
+                      .tensors = (mkn_tensor *)(void *)(bytes + directory)};
     tiny_tensors(&b, o);
     mkn_header h = {.version = MKN_VERSION,
                     .header_size = sizeof h,

@@ -17,7 +17,7 @@ static uint32_t usable_cores(void)
     if (sched_getaffinity(0, sizeof set, &set) != 0)
         return 1;
     int count = CPU_COUNT(&set);
-    return count < 1 ? 1 : count > (int)MK_MAX_THREADS ? MK_MAX_THREADS : (uint32_t)count;
+    return count<1 ? 1 : count>(int) MK_MAX_THREADS ? MK_MAX_THREADS : (uint32_t)count;
 }
 
 mk_params mk_params_default(const mk_model *model)
@@ -35,7 +35,8 @@ static mk_status check_params(const mk_image *image, const mk_params *p, mk_erro
 {
     const mkn_header *h = image->header;
     if (h->flags & MKN_VOCAB_ONLY)
-        return mk_fail(err, MK_ERR_UNSUPPORTED, "the image holds a tokenizer only; it can tokenize, not compute");
+        return mk_fail(err, MK_ERR_UNSUPPORTED,
+                       "the image holds a tokenizer only; it can tokenize, not compute");
     const struct {
         const char *name;
         uint32_t value, high;
@@ -45,8 +46,8 @@ static mk_status check_params(const mk_image *image, const mk_params *p, mk_erro
                   {"max_logits", p->max_logits, p->batch}};
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
         if (ranges[i].value < 1 || ranges[i].value > ranges[i].high)
-            return mk_fail(err, MK_ERR_ARGUMENT, "%s is %u, this model takes 1 to %u", ranges[i].name, ranges[i].value,
-                           ranges[i].high);
+            return mk_fail(err, MK_ERR_ARGUMENT, "%s is %u, this model takes 1 to %u", ranges[i].name,
+                           ranges[i].value, ranges[i].high);
     if (p->kv != MK_KV_Q8 && p->kv != MK_KV_Q4)
         return mk_fail(err, MK_ERR_ARGUMENT, "kv is %u, expected 0 (q8) or 1 (q4)", (uint32_t)p->kv);
     return MK_OK;
@@ -56,10 +57,11 @@ static mk_status find_kernels(const char *name, const mk_kernels **kernels, mk_e
 {
     *kernels = mk_kernels_find(name);
     if (!*kernels)
-        return mk_fail(err, MK_ERR_UNSUPPORTED, "isa %s is not in this build; makarna --version lists them", name);
-    if (!mk_kernels_available(*kernels))
-        return mk_fail(err, MK_ERR_UNSUPPORTED, "isa %s: this CPU does not have it; leave isa out to use the best it has",
+        return mk_fail(err, MK_ERR_UNSUPPORTED, "isa \"%s\" is not in this build; makarna --version lists them",
                        name);
+    if (!mk_kernels_available(*kernels))
+        return mk_fail(err, MK_ERR_UNSUPPORTED,
+                       "isa %s: this CPU does not have it; leave isa out to use the best it has", name);
     return MK_OK;
 }
 
@@ -79,7 +81,7 @@ static void place_activations(mk_context *ctx, mk_arena *arena)
 {
     const mkn_header *m = ctx->model;
     uint64_t batch = ctx->params.batch, heads_cols = m->heads * m->head_size;
-    ctx->hidden_stride = stride_of(m->hidden);
+    ctx->hidden_stride = (uint32_t)mk_align_up(m->hidden, MKN_BLOCK);
     ctx->q_stride = stride_of(m->heads * m->head_size);
     ctx->kv_stride = stride_of(m->kv_heads * m->head_size);
     ctx->mlp_stride = stride_of(m->intermediate);
@@ -105,9 +107,11 @@ static void place_workers(mk_context *ctx, mk_arena *arena, uint8_t **stacks)
 {
     const mkn_header *m = ctx->model;
     size_t attention = mk_attention_scratch(m->head_size, m->heads / m->kv_heads, ctx->params.context);
-    size_t scratch = attention > MK_GEMM_SCRATCH ? attention : MK_GEMM_SCRATCH;
-    ctx->scratch_stride = (size_t)mk_align_up(scratch, MK_ARENA_ALIGN);
-    ctx->scratch = mk_arena_take(arena, (uint64_t)ctx->params.threads * ctx->scratch_stride);
+    uint64_t scratch = attention > MK_GEMM_SCRATCH ? attention : MK_GEMM_SCRATCH;
+    uint64_t stride =
+        mk_align_up(scratch, MK_ARENA_ALIGN); /* may be past a 32-bit size_t; no arena is so large */
+    ctx->scratch_stride = (size_t)stride;
+    ctx->scratch = mk_arena_take(arena, ctx->params.threads * stride);
     *stacks = mk_arena_take(arena, (uint64_t)(ctx->params.threads - 1) * MK_STACK_BYTES);
 }
 
@@ -266,8 +270,8 @@ static mk_status check_tokens(const mk_context *ctx, const int32_t *tokens, size
                        (uint64_t)count, ctx->params.context, room);
     for (size_t i = 0; i < count; i++)
         if (tokens[i] < 0 || (uint32_t)tokens[i] >= ctx->model->vocabulary)
-            return mk_fail(err, MK_ERR_ARGUMENT, "token %U is %d, the vocabulary has 0 to %u", (uint64_t)i, tokens[i],
-                           ctx->model->vocabulary - 1);
+            return mk_fail(err, MK_ERR_ARGUMENT, "token %U is %d, the vocabulary has 0 to %u", (uint64_t)i,
+                           tokens[i], ctx->model->vocabulary - 1);
     return MK_OK;
 }
 
@@ -320,5 +324,6 @@ int32_t mk_sample(mk_context *ctx, const mk_sampling *sampling, mk_rng *rng)
     const float *logits = mk_logits(ctx, 0);
     if (!logits)
         return -1;
-    return mk_sample_logits(logits, ctx->model->vocabulary, ctx->tokens, ctx->position, sampling, rng, ctx->candidates);
+    return mk_sample_logits(logits, ctx->model->vocabulary, ctx->tokens, ctx->position, sampling, rng,
+                            ctx->candidates);
 }

@@ -22,18 +22,19 @@ struct mk_context {
     uint32_t position; /* tokens in the context */
     int32_t *tokens;   /* [context] */
 
-    /* Rows of floats are padded to 16, since kernels write whole groups of rows. */
+    /* Rows of floats are padded to 16, since kernels write whole groups of rows; hidden ones to 32, since an
+     * embedding is written by whole blocks. */
     uint32_t hidden_stride, q_stride, kv_stride, mlp_stride, vocabulary_stride;
-    float *residual;      /* [batch][hidden_stride] */
-    float *normed;        /* [batch][hidden_stride]; later a half's output, to be added to the residual */
-    float *q, *attended;  /* [batch][q_stride] */
-    float *k, *v;         /* [batch][kv_stride] */
-    float *gate, *up;     /* [batch][mlp_stride] */
+    float *residual;        /* [batch][hidden_stride] */
+    float *normed;          /* [batch][hidden_stride]; later a half's output, to be added to the residual */
+    float *q, *attended;    /* [batch][q_stride] */
+    float *k, *v;           /* [batch][kv_stride] */
+    float *gate, *up;       /* [batch][mlp_stride] */
     float *sines, *cosines; /* [batch][rope_sets][rope_dims / 2] */
-    mk_activations input; /* quantized input of the next matrices, [batch] */
+    mk_activations input;   /* quantized input of the next matrices, [batch] */
 
-    float *logits;         /* [max_logits][vocabulary_stride] */
-    uint32_t logits_count; /* rows that the latest mk_eval left */
+    float *logits;            /* [max_logits][vocabulary_stride] */
+    uint32_t logits_count;    /* rows that the latest mk_eval left */
     mk_candidate *candidates; /* [vocabulary], the sampler's */
 
     uint8_t *scratch; /* of worker w at scratch + w * scratch_stride */

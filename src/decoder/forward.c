@@ -46,7 +46,8 @@ static void project_item(void *argument, uint32_t worker, uint32_t item)
 }
 
 /* Applies several matrices to the same input. */
-static void project(mk_context *ctx, const mk_activations *x, uint32_t tokens, const projection *parts, uint32_t count)
+static void project(mk_context *ctx, const mk_activations *x, uint32_t tokens, const projection *parts,
+                    uint32_t count)
 {
     uint32_t groups = 0, items = 0;
     for (uint32_t i = 0; i < count; i++)
@@ -70,8 +71,8 @@ typedef struct token_job {
     mk_context *ctx;
     const mk_layer_weights *layer;
     uint32_t layer_index;
-    const float *norm;  /* norm_item: weights of the norm */
-    const float *rows;  /* quantize and norm items: first row of the input */
+    const float *norm; /* norm_item: weights of the norm */
+    const float *rows; /* quantize and norm items: first row of the input */
     size_t stride;
     uint32_t cols;
     bool transform; /* as the matrices that follow want their input */
@@ -114,7 +115,8 @@ static void prepare_input(mk_context *ctx, mk_item item, const mk_matrix *w, tok
 }
 
 /* The input of w is the RMS norm of the rows. */
-static void norm_input(mk_context *ctx, const float *norm, const float *rows, const mk_matrix *w, uint32_t tokens)
+static void norm_input(mk_context *ctx, const float *norm, const float *rows, const mk_matrix *w,
+                       uint32_t tokens)
 {
     token_job job = {.norm = norm, .rows = rows, .stride = ctx->hidden_stride};
     prepare_input(ctx, norm_item, w, job, tokens);
@@ -123,8 +125,8 @@ static void norm_input(mk_context *ctx, const float *norm, const float *rows, co
 static void add_rows(mk_context *ctx, uint32_t tokens)
 {
     for (uint32_t t = 0; t < tokens; t++)
-        ctx->kernels->add(ctx->residual + (size_t)t * ctx->hidden_stride, ctx->normed + (size_t)t * ctx->hidden_stride,
-                          ctx->model->hidden);
+        ctx->kernels->add(ctx->residual + (size_t)t * ctx->hidden_stride,
+                          ctx->normed + (size_t)t * ctx->hidden_stride, ctx->model->hidden);
 }
 
 /* ---- Attention ------------------------------------------------------------------------------- */
@@ -173,7 +175,8 @@ static void store_item(void *argument, uint32_t worker, uint32_t t)
     const mk_layer_weights *layer = job->layer;
     uint32_t size = ctx->model->head_size, kv_heads = ctx->model->kv_heads;
     float *k = ctx->k + (size_t)t * ctx->kv_stride, *v = ctx->v + (size_t)t * ctx->kv_stride;
-    finish_heads(ctx, layer, t, ctx->q + (size_t)t * ctx->q_stride, ctx->model->heads, layer->q_bias, layer->q_norm);
+    finish_heads(ctx, layer, t, ctx->q + (size_t)t * ctx->q_stride, ctx->model->heads, layer->q_bias,
+                 layer->q_norm);
     finish_heads(ctx, layer, t, k, kv_heads, layer->k_bias, layer->k_norm);
     if (layer->v_bias)
         ctx->kernels->add(v, layer->v_bias, kv_heads * size);
@@ -224,7 +227,8 @@ static void attention_half(mk_context *ctx, uint32_t index, uint32_t tokens)
     mk_pool_run(ctx->pool, store_item, &job, tokens, (uint64_t)tokens * layer->q.rows * VALUE_WORK);
     mk_pool_run(ctx->pool, attend_item, &job, tokens * m->kv_heads,
                 (uint64_t)tokens * (ctx->position + tokens) * layer->q.rows * 2);
-    prepare_input(ctx, quantize_item, &layer->o, (token_job){.rows = ctx->attended, .stride = ctx->q_stride}, tokens);
+    prepare_input(ctx, quantize_item, &layer->o, (token_job){.rows = ctx->attended, .stride = ctx->q_stride},
+                  tokens);
     const projection o = {&layer->o, ctx->normed, ctx->hidden_stride};
     project(ctx, &ctx->input, tokens, &o, 1);
     add_rows(ctx, tokens);
@@ -246,7 +250,8 @@ static void mlp_half(mk_context *ctx, uint32_t index, uint32_t tokens)
 {
     const mk_layer_weights *layer = &ctx->weights.layers[index];
     norm_input(ctx, layer->mlp_norm, ctx->residual, &layer->gate, tokens);
-    const projection gate_up[] = {{&layer->gate, ctx->gate, ctx->mlp_stride}, {&layer->up, ctx->up, ctx->mlp_stride}};
+    const projection gate_up[] = {{&layer->gate, ctx->gate, ctx->mlp_stride},
+                                  {&layer->up, ctx->up, ctx->mlp_stride}};
     project(ctx, &ctx->input, tokens, gate_up, 2);
     prepare_input(ctx, silu_item, &layer->down, (token_job){.stride = ctx->mlp_stride}, tokens);
     const projection down = {&layer->down, ctx->normed, ctx->hidden_stride};

@@ -9,10 +9,10 @@
 
 typedef struct mk_kv_cache {
     uint32_t layers, heads, context;
-    uint32_t stride;                    /* bytes of codes of one position of one head */
-    uint32_t scale_count;               /* scales of one position of one head */
-    uint8_t *codes[2];                  /* keys, values: [layers][heads][context][stride] */
-    uint16_t *scales[2];                /* [layers][heads][context][scale_count] */
+    uint32_t stride;      /* bytes of codes of one position of one head */
+    uint32_t scale_count; /* scales of one position of one head */
+    uint8_t *codes[2];    /* keys, values: [layers][heads][context][stride] */
+    uint16_t *scales[2];  /* [layers][heads][context][scale_count] */
 } mk_kv_cache;
 
 static inline void mk_kv_cache_place(mk_kv_cache *cache, mk_arena *arena)

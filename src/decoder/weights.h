@@ -6,14 +6,14 @@
 #include "kernels/kernels.h"
 
 typedef struct mk_layer_weights {
+    uint32_t window;             /* attention window, 0: all */
+    uint32_t rope_set;           /* row of rope_frequencies */
     const float *attention_norm; /* [hidden] */
     mk_matrix q, k, v, o;
     const float *q_bias, *k_bias, *v_bias; /* NULL where the model has none */
     const float *q_norm, *k_norm;          /* [head_size], or NULL */
     const float *mlp_norm;                 /* [hidden] */
     mk_matrix gate, up, down;
-    uint32_t window;   /* attention window, 0: all */
-    uint32_t rope_set; /* row of rope_frequencies */
 } mk_layer_weights;
 
 typedef struct mk_weights {

@@ -59,10 +59,12 @@ bool mkn_tensor_sizes(uint32_t type, uint32_t rows, uint32_t cols, uint64_t *siz
         return true;
     case MKN_Q8:
         per_group = 8 * supers;
-        return !mk_mul_overflows(groups * blocks, 128, size) && !mk_mul_overflows(groups, per_group, scales_size);
+        return !mk_mul_overflows(groups * blocks, 128, size) &&
+               !mk_mul_overflows(groups, per_group, scales_size);
     case MKN_Q4:
         per_group = 8 * supers + 4 * blocks;
-        return !mk_mul_overflows(groups * blocks, 64, size) && !mk_mul_overflows(groups, per_group, scales_size);
+        return !mk_mul_overflows(groups * blocks, 64, size) &&
+               !mk_mul_overflows(groups, per_group, scales_size);
     default:
         return false;
     }
@@ -119,12 +121,14 @@ static mk_status check_sections(const mkn_header *h, mk_error *err)
         if (s->size == 0)
             continue;
         if (i >= MKN_SECTIONS)
-            return mk_fail(err, MK_ERR_UNSUPPORTED, "image header: unknown section %u; a newer makarna wrote it", i);
+            return mk_fail(err, MK_ERR_UNSUPPORTED,
+                           "image header: unknown section %u; a newer makarna wrote it", i);
         if (s->offset % MKN_ALIGN || s->offset < end || s->offset > h->file_size ||
             s->size > h->file_size - s->offset)
-            return mk_fail(err, MK_ERR_FORMAT,
-                           "image header: section %s (offset %U, %U bytes) is misaligned or outside of %U to %U",
-                           section_names[i], s->offset, s->size, end, h->file_size);
+            return mk_fail(
+                err, MK_ERR_FORMAT,
+                "image header: section %s (offset %U, %U bytes) is misaligned or outside of %U to %U",
+                section_names[i], s->offset, s->size, end, h->file_size);
         end = s->offset + s->size;
     }
     return MK_OK;
@@ -146,7 +150,19 @@ static mk_status check_section_checksum(const mk_image *image, uint32_t kind, mk
 
 /* ---- Directory ------------------------------------------------------------------------------- */
 
-enum extent { ONE, TABLES, LEVELS, ROPE_SETS, ROPE_HALF, VOCABULARY, HIDDEN, INTERMEDIATE, Q_ROWS, KV_ROWS, HEAD };
+enum extent {
+    ONE,
+    TABLES,
+    LEVELS,
+    ROPE_SETS,
+    ROPE_HALF,
+    VOCABULARY,
+    HIDDEN,
+    INTERMEDIATE,
+    Q_ROWS,
+    KV_ROWS,
+    HEAD
+};
 
 /* The tensors of an image in their order; `needs` is a flag that calls for one. */
 typedef struct slot {
@@ -205,7 +221,7 @@ static uint32_t extent_of(const mkn_header *h, enum extent e)
     case HEAD:
         return h->head_size;
     case ONE:
-    case ROPE_SETS: /* any number: the tensor's own */
+    case ROPE_SETS: /* up to one for each layer: the tensor's own */
         break;
     }
     return 1;
@@ -217,37 +233,57 @@ static bool inside(uint64_t offset, uint64_t size, const mkn_section *section)
            offset - section->offset <= section->size - size;
 }
 
-static mk_status check_tensor(const mk_image *image, const mkn_tensor *t, const slot *s, uint32_t layer, mk_error *err)
+/* What a tensor is. */
+static mk_status check_kind(const mkn_header *h, const mkn_tensor *t, const slot *s, mk_error *err)
 {
-    const mkn_header *h = image->header;
     uint32_t rows = s->rows == ROPE_SETS ? t->rows : extent_of(h, s->rows);
     uint32_t cols = extent_of(h, s->cols);
-    if (t->role != s->role || t->layer != layer)
-        return mk_fail(err, MK_ERR_FORMAT, "image directory: expected tensor %s of layer %u, found role %u of layer %u",
-                       s->name, layer, (uint32_t)t->role, t->layer);
-    if (t->rows != rows || t->cols != cols || rows == 0 || rows > MKN_MAX_VOCABULARY)
-        return mk_fail(err, MK_ERR_FORMAT, "image directory: tensor %s of layer %u is %u x %u, expected %u x %u",
-                       s->name, layer, t->rows, t->cols, rows, cols);
-    bool type_fits = s->matrix            ? t->type == MKN_Q8 || t->type == MKN_Q4
-                     : s == &table_slot   ? t->type == MKN_I8
-                                          : t->type == MKN_F32;
-    if (!type_fits)
-        return mk_fail(err, MK_ERR_UNSUPPORTED, "image directory: tensor %s of layer %u has type %u", s->name, layer,
-                       (uint32_t)t->type);
+    uint32_t most = s->rows == ROPE_SETS ? h->layers : MKN_MAX_VOCABULARY;
+    if (t->rows != rows || t->cols != cols)
+        return mk_fail(err, MK_ERR_FORMAT, "%u x %u, expected %u x %u", t->rows, t->cols, rows, cols);
+    if (rows < 1 || rows > most)
+        return mk_fail(err, MK_ERR_FORMAT, "%u rows, expected 1 to %u", rows, most);
+    if (s->matrix ? t->type != MKN_Q8 && t->type != MKN_Q4 : t->type != (s == &table_slot ? MKN_I8 : MKN_F32))
+        return mk_fail(err, MK_ERR_UNSUPPORTED, "type %u, expected %s", (uint32_t)t->type,
+                       s->matrix          ? "2 (q8) or 3 (q4)"
+                       : s == &table_slot ? "1 (i8)"
+                                          : "0 (f32)");
     if (t->flags & ~(s->matrix ? MKN_TRANSFORMED : 0u))
-        return mk_fail(err, MK_ERR_UNSUPPORTED, "image directory: tensor %s of layer %u has unknown flags %x", s->name,
-                       layer, (uint64_t)t->flags);
-    if (t->type == MKN_Q4 && image->tensors[0].role != MKN_Q4_TABLES)
-        return mk_fail(err, MK_ERR_FORMAT, "image directory: tensor %s of layer %u is q4, but there are no tables",
-                       s->name, layer);
-    uint64_t size, scales_size;
-    const mkn_section *data = &h->sections[MKN_DATA];
-    if (!mkn_tensor_sizes(t->type, rows, cols, &size, &scales_size) || t->size != size ||
-        t->scales_size != scales_size || !inside(t->offset, size, data) ||
-        (scales_size && !inside(t->scales_offset, scales_size, data)))
-        return mk_fail(err, MK_ERR_FORMAT, "image directory: tensor %s of layer %u lies outside of the data section",
-                       s->name, layer);
+        return mk_fail(err, MK_ERR_UNSUPPORTED, "unknown flags %x; a newer makarna wrote it",
+                       (uint64_t)t->flags);
     return MK_OK;
+}
+
+/* Where it lies. */
+static mk_status check_place(const mkn_section *data, const mkn_tensor *t, mk_error *err)
+{
+    uint64_t size, scales_size;
+    if (!mkn_tensor_sizes(t->type, t->rows, t->cols, &size, &scales_size) || t->size != size ||
+        t->scales_size != scales_size)
+        return mk_fail(err, MK_ERR_FORMAT, "%U bytes and %U of scales, expected %U and %U", t->size,
+                       t->scales_size, size, scales_size);
+    if (!inside(t->offset, size, data) || (scales_size && !inside(t->scales_offset, scales_size, data)))
+        return mk_fail(err, MK_ERR_FORMAT,
+                       "%U bytes at %U and %U at %U, expected inside the data section (%U bytes at %U)", size,
+                       t->offset, scales_size, t->scales_offset, data->size, data->offset);
+    return MK_OK;
+}
+
+static mk_status check_tensor(const mk_image *image, const mkn_tensor *t, const slot *s, uint32_t layer,
+                              mk_error *err)
+{
+    mk_error reason;
+    mk_status status;
+    if (t->role != s->role || t->layer != layer)
+        status =
+            mk_fail(&reason, MK_ERR_FORMAT, "role %u of layer %u in its place", (uint32_t)t->role, t->layer);
+    else if (t->type == MKN_Q4 && image->tensors[0].role != MKN_Q4_TABLES)
+        status = mk_fail(&reason, MK_ERR_FORMAT, "q4, but there are no tables");
+    else if (!(status = check_kind(image->header, t, s, &reason)))
+        status = check_place(&image->header->sections[MKN_DATA], t, &reason);
+    if (status)
+        mk_fail(err, status, "image directory: tensor %s of layer %u: %s", s->name, layer, reason.text);
+    return status;
 }
 
 /* Checks tensor number *next against a slot and steps on. */
@@ -286,9 +322,10 @@ static mk_status check_shared_inputs(const mk_image *image, mk_error *err)
     const mkn_tensor *t = image->tensors;
     for (uint32_t i = 1; i < image->header->tensor_count; i++)
         if ((t[i].role == MKN_K || t[i].role == MKN_V || t[i].role == MKN_UP) && t[i].flags != t[i - 1].flags)
-            return mk_fail(err, MK_ERR_FORMAT,
-                           "image directory: q, k and v, or gate and up, of layer %u disagree about the transform",
-                           t[i].layer);
+            return mk_fail(
+                err, MK_ERR_FORMAT,
+                "image directory: q, k and v, or gate and up, of layer %u disagree about the transform",
+                t[i].layer);
     return MK_OK;
 }
 
@@ -297,13 +334,24 @@ static mk_status check_tables(const mk_image *image, mk_error *err)
 {
     const mkn_tensor *t = mk_image_tensor(image, MKN_Q4_TABLES, 0);
     if (t && memchr(image->base + t->offset, 0x80, MKN_TABLES * MKN_LEVELS))
-        return mk_fail(err, MK_ERR_FORMAT, "image: a q4 table holds -128, expected -127 to 127; quantize it again");
+        return mk_fail(err, MK_ERR_FORMAT,
+                       "image: a q4 table holds -128, expected -127 to 127; quantize it again");
     return MK_OK;
 }
 
-static mk_status check_layers(const mk_image *image, mk_error *err)
+/* Angles must stay in the range of mk_sincos. */
+#define MAX_FREQUENCY 8.0f
+_Static_assert((uint64_t)MKN_MAX_CONTEXT * 8 <= 1u << 27, "position * frequency is below 2^27");
+
+static mk_status check_rope(const mk_image *image, mk_error *err)
 {
     const mkn_tensor *rope = mk_image_tensor(image, MKN_ROPE_FREQUENCIES, 0);
+    const float *frequencies = (const float *)(const void *)(image->base + rope->offset);
+    for (uint32_t i = 0; i < rope->rows * rope->cols; i++)
+        if (!(frequencies[i] >= 0 && frequencies[i] <= MAX_FREQUENCY))
+            return mk_fail(err, MK_ERR_FORMAT,
+                           "image: RoPE frequency %u of %u is not in the range of 0 to 8; quantize it again", i,
+                           rope->rows * rope->cols);
     for (uint32_t i = 0; i < image->header->layers; i++)
         if (image->layers[i].rope_set >= rope->rows)
             return mk_fail(err, MK_ERR_FORMAT, "image: layer %u uses rope set %u of %u", i,
@@ -316,19 +364,22 @@ static mk_status check_image(mk_image *image, mk_error *err)
 {
     const mkn_header *h = image->header;
     if (image->size < sizeof *h)
-        return mk_fail(err, MK_ERR_FORMAT, "not a makarna image: %U bytes, the header alone has %u", image->size,
-                       (uint32_t)sizeof *h);
+        return mk_fail(err, MK_ERR_FORMAT, "not a makarna image: %U bytes, the header alone has %u",
+                       image->size, (uint32_t)sizeof *h);
     if (memcmp(h->magic, MKN_MAGIC, sizeof h->magic) != 0)
-        return mk_fail(err, MK_ERR_FORMAT, "not a makarna image (no MAKARNA at its start); make one with makarna-quant");
+        return mk_fail(err, MK_ERR_FORMAT,
+                       "not a makarna image (no MAKARNA at its start); make one with makarna-quant");
     if (h->version != MKN_VERSION || h->header_size != sizeof *h)
-        return mk_fail(err, MK_ERR_UNSUPPORTED, "image version %u, this makarna reads version %u; quantize it again",
-                       h->version, MKN_VERSION);
+        return mk_fail(err, MK_ERR_UNSUPPORTED,
+                       "image version %u, this makarna reads version %u; quantize it again", h->version,
+                       MKN_VERSION);
     mkn_header copy = *h;
     copy.checksum = 0;
     uint64_t found = mk_hash(&copy, sizeof copy, 0);
     if (found != h->checksum)
-        return mk_fail(err, MK_ERR_FORMAT, "image header is damaged (checksum %x, expected %x); copy or quantize it again",
-                       found, h->checksum);
+        return mk_fail(err, MK_ERR_FORMAT,
+                       "image header is damaged (checksum %x, expected %x); copy or quantize it again", found,
+                       h->checksum);
     if (h->file_size != image->size)
         return mk_fail(err, MK_ERR_FORMAT, "image is %s: %U bytes, the header says %U; copy it again",
                        image->size < h->file_size ? "truncated" : "too long", image->size, h->file_size);
@@ -341,16 +392,21 @@ static mk_status check_image(mk_image *image, mk_error *err)
         return s;
     if (h->sections[MKN_DIRECTORY].size != (uint64_t)h->tensor_count * sizeof(mkn_tensor) ||
         h->sections[MKN_LAYERS].size != (uint64_t)h->layers * sizeof(mkn_layer))
-        return mk_fail(err, MK_ERR_FORMAT, "image header: directory or layers section has the wrong size");
+        return mk_fail(
+            err, MK_ERR_FORMAT,
+            "image header: directory and layers have %U and %U bytes, expected %u records of %u and %u of %u",
+            h->sections[MKN_DIRECTORY].size, h->sections[MKN_LAYERS].size, h->tensor_count,
+            (uint32_t)sizeof(mkn_tensor), h->layers, (uint32_t)sizeof(mkn_layer));
     if ((s = check_section_checksum(image, MKN_DIRECTORY, err)) ||
         (s = check_section_checksum(image, MKN_LAYERS, err)))
         return s;
-    image->tensors = (const mkn_tensor *)(const void *)(image->base + h->sections[MKN_DIRECTORY].offset);
-    image->layers = (const mkn_layer *)(const void *)(image->base + h->sections[MKN_LAYERS].offset);
+    uint64_t size;
+    image->tensors = (const mkn_tensor *)(const void *)mk_image_section(image, MKN_DIRECTORY, &size);
+    image->layers = (const mkn_layer *)(const void *)mk_image_section(image, MKN_LAYERS, &size);
     if ((s = check_directory(image, err)) || (s = check_shared_inputs(image, err)) ||
         (s = check_tables(image, err)))
         return s;
-    return check_layers(image, err);
+    return check_rope(image, err);
 }
 
 const mkn_tensor *mk_image_tensor(const mk_image *image, enum mkn_role role, uint32_t layer)
@@ -391,8 +447,8 @@ static mk_status map_file(int fd, const char *path, mk_load load, void **address
         return mk_fail(err, MK_ERR_FORMAT, "%s: not a makarna image: %U bytes, the header alone has %u", path,
                        (uint64_t)st.st_size, (uint32_t)sizeof(mkn_header));
     if ((uint64_t)st.st_size > SIZE_MAX)
-        return mk_fail(err, MK_ERR_UNSUPPORTED, "%s: %M do not fit into the address space of this machine", path,
-                       (uint64_t)st.st_size);
+        return mk_fail(err, MK_ERR_UNSUPPORTED, "%s: %M do not fit into the address space of this machine",
+                       path, (uint64_t)st.st_size);
     *size = (size_t)st.st_size;
     *address = mmap(NULL, *size, PROT_READ, MAP_SHARED | (load == MK_LOAD_PRELOAD ? MAP_POPULATE : 0), fd, 0);
     if (*address == MAP_FAILED)
@@ -400,8 +456,9 @@ static mk_status map_file(int fd, const char *path, mk_load load, void **address
     if (load == MK_LOAD_LOCK && mlock(*address, *size) != 0) {
         int error = errno;
         munmap(*address, *size);
-        return mk_fail(err, MK_ERR_IO, "%s: cannot lock %M in memory: %e; raise the limit (ulimit -l) or use load = map",
-                       path, (uint64_t)*size, error);
+        return mk_fail(err, MK_ERR_IO,
+                       "%s: cannot lock %M in memory: %e; raise the limit (ulimit -l) or use load = map", path,
+                       (uint64_t)*size, error);
     }
     return MK_OK;
 }
@@ -451,6 +508,29 @@ static const char *type_name(const mkn_tensor *t)
     return !t ? "" : t->type == MKN_Q4 ? "q4" : t->type == MKN_Q8 ? "q8" : "f32";
 }
 
+static void get_provenance(const mk_image *image, mk_model_info *info)
+{
+    uint64_t size;
+    const uint8_t *section = mk_image_section(image, MKN_PROVENANCE, &size);
+    if (size < sizeof(mkn_provenance))
+        return;
+    const mkn_provenance *p = (const mkn_provenance *)(const void *)section;
+    info->source_checksum = p->source_checksum;
+    info->quantizer = text_at(image, MKN_PROVENANCE, p->quantizer);
+    info->options = text_at(image, MKN_PROVENANCE, p->options);
+}
+
+static void count_weights(const mk_image *image, mk_model_info *info)
+{
+    for (uint32_t i = 0; image->tensors && i < image->header->tensor_count; i++) {
+        const mkn_tensor *t = &image->tensors[i];
+        if (t->type == MKN_Q8 || t->type == MKN_Q4) {
+            info->weights += (uint64_t)t->rows * t->cols;
+            info->weight_bytes += t->size + t->scales_size;
+        }
+    }
+}
+
 void mk_model_get_info(const mk_model *model, mk_model_info *info)
 {
     const mk_image *image = mk_image_of(model);
@@ -484,22 +564,10 @@ void mk_model_get_info(const mk_model *model, mk_model_info *info)
         .quantizer = "",
         .options = "",
         .embedding_type = type_name(mk_image_tensor(image, MKN_TOKEN_EMBEDDING, 0)),
-        .head_type = type_name(mk_image_tensor(image, h->flags & MKN_TIED ? MKN_TOKEN_EMBEDDING : MKN_OUTPUT_HEAD, 0)),
+        .head_type =
+            type_name(mk_image_tensor(image, h->flags & MKN_TIED ? MKN_TOKEN_EMBEDDING : MKN_OUTPUT_HEAD, 0)),
         .layer_type = type_name(mk_image_tensor(image, MKN_Q, 0)),
     };
-    uint64_t size;
-    const uint8_t *provenance = mk_image_section(image, MKN_PROVENANCE, &size);
-    if (size >= sizeof(mkn_provenance)) {
-        const mkn_provenance *p = (const mkn_provenance *)(const void *)provenance;
-        info->source_checksum = p->source_checksum;
-        info->quantizer = text_at(image, MKN_PROVENANCE, p->quantizer);
-        info->options = text_at(image, MKN_PROVENANCE, p->options);
-    }
-    for (uint32_t i = 0; image->tensors && i < h->tensor_count; i++) {
-        const mkn_tensor *t = &image->tensors[i];
-        if (t->type == MKN_Q8 || t->type == MKN_Q4) {
-            info->weights += (uint64_t)t->rows * t->cols;
-            info->weight_bytes += t->size + t->scales_size;
-        }
-    }
+    get_provenance(image, info);
+    count_weights(image, info);
 }

@@ -91,7 +91,7 @@ _Static_assert(sizeof(mkn_layer) == 16, "mkn_layer is 16 bytes");
 
 enum mkn_role {
     MKN_Q4_TABLES = 1,    /* i8 [256][16], -127 to 127, ascending in each; present if any tensor is q4 */
-    MKN_ROPE_FREQUENCIES, /* f32 [sets][rope_dims / 2], radians per position */
+    MKN_ROPE_FREQUENCIES, /* f32 [sets][rope_dims / 2], radians per position, 0 to 8; at most one set a layer */
     MKN_TOKEN_EMBEDDING,  /* [vocabulary][hidden] */
     MKN_ATTENTION_NORM,   /* f32 [1][hidden] */
     MKN_Q,                /* [heads * head_size][hidden] */
@@ -150,8 +150,8 @@ enum mkn_tensor_flags { MKN_TRANSFORMED = 1u /* below; q, k, v of a layer agree 
  * RoPE pairs value i of a head with value i + rope_dims / 2 (the "half-split" order of the Hugging
  * Face checkpoints); the quantizer permutes the rows of q and k where its source pairs neighbours. */
 typedef struct mkn_tensor {
-    uint16_t role; /* mkn_role */
-    uint16_t type; /* mkn_type */
+    uint16_t role;  /* mkn_role */
+    uint16_t type;  /* mkn_type */
     uint32_t layer; /* 0 where the tensor is not one of a layer's */
     uint32_t rows;  /* true sizes, without padding */
     uint32_t cols;
@@ -159,7 +159,7 @@ typedef struct mkn_tensor {
     uint64_t size;
     uint64_t scales_offset; /* 0 for F32 and I8 */
     uint64_t scales_size;
-    uint32_t flags;        /* mkn_tensor_flags */
+    uint32_t flags; /* mkn_tensor_flags */
     uint32_t reserved[3];
 } mkn_tensor;
 _Static_assert(sizeof(mkn_tensor) == 64, "mkn_tensor is 64 bytes");

@@ -5,17 +5,24 @@
 #include "text/unicode_tables.h"
 #include "text/utf8.h"
 
-enum class { OTHER, LETTER, NUMBER, SPACE, END };
+enum char_class { OTHER, LETTER, NUMBER, SPACE, END };
 
-static enum class class_of(uint32_t code) {
+static enum char_class class_of(uint32_t code)
+{
     uint32_t page = code / MK_UNICODE_PAGE, within = code % MK_UNICODE_PAGE;
-    if (page >= MK_UNICODE_INDEX) return OTHER;
-    return (enum class)(mk_unicode_pages[mk_unicode_index[page]][within / 4] >> 2 * (within % 4) & 3);
+    if (page >= MK_UNICODE_INDEX)
+        return OTHER;
+    return (enum char_class)(mk_unicode_pages[mk_unicode_index[page]][within / 4] >> 2 * (within % 4) & 3);
 }
 
 /* Class of the character at p and, in *length, its bytes; END, 0 bytes, at the end. */
-static enum class look(const uint8_t *p, const uint8_t *end, uint32_t *length) {
-    uint32_t code; *length = 0; if (p == end) return END; *length = mk_utf8_decode(p, (size_t)(end - p), &code);
+static enum char_class look(const uint8_t *p, const uint8_t *end, uint32_t *length)
+{
+    uint32_t code;
+    *length = 0;
+    if (p == end)
+        return END;
+    *length = mk_utf8_decode(p, (size_t)(end - p), &code);
     return class_of(code);
 }
 
@@ -33,7 +40,7 @@ static uint32_t contraction(const uint8_t *p, const uint8_t *end)
 }
 
 /* End of the run of characters of one class that begins at p; *last is where its last one begins. */
-static const uint8_t *run(const uint8_t *p, const uint8_t *end, enum class class, const uint8_t **last)
+static const uint8_t *run(const uint8_t *p, const uint8_t *end, enum char_class class, const uint8_t **last)
 {
     uint32_t length;
     while (look(p, end, &length) == class) {
@@ -51,7 +58,7 @@ static const uint8_t *word_gpt2(const uint8_t *p, const uint8_t *end)
         return p + length;
     const uint8_t *last = p;
     const uint8_t *start = *p == ' ' ? p + 1 : p;
-    enum class class = look(start, end, &length);
+    enum char_class class = look(start, end, &length);
     if (class != SPACE && class != END)
         return run(start, end, class, &last);
     /* White space: all of it at the end of the text, otherwise all but the last, which may go with the
@@ -69,7 +76,8 @@ static const uint8_t *word_smollm(mk_scanner *s, const uint8_t *p, const uint8_t
         if (look(p, end, &length) == NUMBER)
             return p + length;
         part_end = p;
-        for (enum class c = look(p, end, &length); c != NUMBER && c != END; c = look(part_end, end, &length))
+        for (enum char_class c = look(p, end, &length); c != NUMBER && c != END;
+             c = look(part_end, end, &length))
             part_end += length;
         s->part_end = (size_t)(part_end - s->text);
     }

@@ -43,8 +43,10 @@ static void futex_wake_all(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 0x7fffffff, NULL, NULL, 0);
 }
 
-/* Bits of the gate. A worker may enter a job until the caller has closed it. */
-enum { INSIDE = 0xff, CLOSED = 0x100, JOB = 0x200 };
+/* Bits of the gate. A worker may enter a job until the caller has closed it. The number of the job, above
+ * these, wraps around: a worker that sleeps through exactly 2^23 jobs misses one more, which does no harm. */
+enum { INSIDE = 0x7f, STOP = 0x80, CLOSED = 0x100, JOB = 0x200 };
+_Static_assert(MK_MAX_THREADS <= INSIDE, "the gate counts the workers inside");
 
 static uint32_t job_of(uint32_t gate)
 {
@@ -52,31 +54,25 @@ static uint32_t job_of(uint32_t gate)
 }
 
 /* Waits until the gate fulfils a condition; counts itself in *sleepers before it sleeps. */
-#define WAIT_UNTIL(gate, value, condition, sleepers)                                                         \
-    do {                                                                                                     \
-        int spins = SPINS;                                                                                   \
-        while (value = atomic_load(gate), !(condition) && --spins > 0)                                       \
-            relax();                                                                                         \
-        if (spins > 0)                                                                                       \
-            break;                                                                                           \
-        atomic_fetch_add(sleepers, 1);                                                                       \
-        while (value = atomic_load(gate), !(condition))                                                      \
-            futex_wait(gate, value);                                                                         \
-        atomic_fetch_sub(sleepers, 1);                                                                       \
+#define WAIT_UNTIL(gate, value, condition, sleepers)                                                           \
+    do {                                                                                                       \
+        int spins = SPINS;                                                                                     \
+        while (value = atomic_load(gate), !(condition) && --spins > 0)                                         \
+            relax();                                                                                           \
+        if (spins > 0)                                                                                         \
+            break;                                                                                             \
+        atomic_fetch_add(sleepers, 1);                                                                         \
+        while (value = atomic_load(gate), !(condition))                                                        \
+            futex_wait(gate, value);                                                                           \
+        atomic_fetch_sub(sleepers, 1);                                                                         \
     } while (0)
 
-/* Waits for a job other than `seen` and enters it; false if it has closed. *seen becomes its number. */
-static bool enter(mk_pool *pool, uint32_t *seen)
+/* Enters the job that is open, of which *gate is what was seen last; false if it has closed. */
+static bool enter(mk_pool *pool, uint32_t *gate)
 {
-    uint32_t gate;
-    WAIT_UNTIL(&pool->gate, gate, job_of(gate) != *seen, &pool->sleeping_workers);
-    while (!(gate & CLOSED)) {
-        if (atomic_compare_exchange_weak(&pool->gate, &gate, gate + 1)) {
-            *seen = job_of(gate);
+    while (!(*gate & CLOSED))
+        if (atomic_compare_exchange_weak(&pool->gate, gate, *gate + 1))
             return true;
-        }
-    }
-    *seen = job_of(gate);
     return false;
 }
 
@@ -101,16 +97,21 @@ static void *work(void *argument)
 {
     mk_worker *self = argument;
     mk_pool *pool = self->pool;
-    for (uint32_t seen = 0;;) {
-        if (!enter(pool, &seen))
-            continue;
-        bool stop = pool->stop;
-        if (!stop)
-            take_items(pool, self->index);
-        leave(pool);
-        if (stop)
+    for (uint32_t gate, seen = 0;; seen = job_of(gate)) {
+        WAIT_UNTIL(&pool->gate, gate, gate & STOP || job_of(gate) != seen, &pool->sleeping_workers);
+        if (gate & STOP)
             return NULL;
+        if (enter(pool, &gate)) {
+            take_items(pool, self->index);
+            leave(pool);
+        }
     }
+}
+
+static void wake_workers(mk_pool *pool)
+{
+    if (atomic_load(&pool->sleeping_workers))
+        futex_wake_all(&pool->gate);
 }
 
 /* Opens a new job to the workers. Nobody is inside the last one. */
@@ -118,8 +119,7 @@ static void open_job(mk_pool *pool)
 {
     uint32_t number = job_of(atomic_load(&pool->gate)) + 1;
     atomic_store(&pool->gate, number * JOB);
-    if (atomic_load(&pool->sleeping_workers))
-        futex_wake_all(&pool->gate);
+    wake_workers(pool);
 }
 
 void mk_pool_run(mk_pool *pool, mk_item item, void *job, uint32_t items, uint64_t work)
@@ -170,8 +170,8 @@ mk_status mk_pool_start(mk_pool *pool, uint32_t workers, uint8_t *stacks, mk_err
         int error = start_thread(worker, stacks + (size_t)(i - 1) * MK_STACK_BYTES);
         if (error) {
             mk_pool_stop(pool);
-            return mk_fail(err, MK_ERR_IO, "cannot start thread %u of %u: %e; use a lower --threads", i + 1, workers,
-                           error);
+            return mk_fail(err, MK_ERR_IO, "cannot start thread %u of %u: %e; use a lower --threads", i + 1,
+                           workers, error);
         }
         pool->workers = i + 1;
     }
@@ -180,8 +180,8 @@ mk_status mk_pool_start(mk_pool *pool, uint32_t workers, uint8_t *stacks, mk_err
 
 void mk_pool_stop(mk_pool *pool)
 {
-    pool->stop = true;
-    open_job(pool);
+    atomic_fetch_or(&pool->gate, STOP);
+    wake_workers(pool);
     for (uint32_t i = 1; i < pool->workers; i++)
         pthread_join(pool->worker[i].thread, NULL);
     pool->workers = 1;

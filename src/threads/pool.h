@@ -36,9 +36,8 @@ struct mk_pool {
     mk_item item;
     void *job;
     uint32_t items;
-    bool stop;
     /* written by several threads, each on a cache line of its own */
-    _Alignas(64) _Atomic uint32_t gate; /* number of the job, whether it is closed, and workers inside */
+    _Alignas(64) _Atomic uint32_t gate; /* number of the job, closed or stop, workers inside */
     _Alignas(64) _Atomic uint32_t next; /* item to take */
     _Alignas(64) _Atomic uint32_t sleeping_workers;
     _Atomic uint32_t sleeping_caller;

@@ -30,7 +30,8 @@ static bool start(engine *e, int argc, char **argv, const char *name)
     mk_memory_plan plan;
     CHECK_MSG(mk_plan_memory(&e->model, &p, &plan, &err) == MK_OK, "%s", err.text);
     e->arena = aligned_alloc(64, (size_t)plan.total);
-    CHECK_MSG(mk_context_create(&e->model, &p, e->arena, (size_t)plan.total, &e->ctx, &err) == MK_OK, "%s", err.text);
+    CHECK_MSG(mk_context_create(&e->model, &p, e->arena, (size_t)plan.total, &e->ctx, &err) == MK_OK, "%s",
+              err.text);
     mk_model_info info;
     mk_model_get_info(&e->model, &info);
     e->vocabulary = info.vocabulary;
@@ -83,7 +84,7 @@ static void each_prediction(engine *e, const int32_t *ids, size_t count, visit f
 typedef struct reference {
     uint32_t positions, top;
     int32_t *ids;
-    uint16_t *top_ids;       /* [positions][top] */
+    uint16_t *top_ids;         /* [positions][top] */
     float *top_log, *rest_log; /* [positions][top], [positions] */
     double divergence;
 } reference;
@@ -138,8 +139,8 @@ static void check_divergence(engine *e, const char *what, const char *path, doub
 {
     reference r = read_reference(path);
     each_prediction(e, r.ids, r.positions, add_divergence, &r);
-    printf("%s: mean KL divergence over %u tokens %.6f, limit %g\n", what, r.positions, r.divergence / r.positions,
-           limit);
+    printf("%s: mean KL divergence over %u tokens %.6f, limit %g\n", what, r.positions,
+           r.divergence / r.positions, limit);
     CHECK_MSG(r.divergence / r.positions <= limit, "%s", what);
     free(r.ids);
     free(r.top_ids);
@@ -150,7 +151,8 @@ static void check_divergence(engine *e, const char *what, const char *path, doub
 /* ---- Greedy continuations ---------------------------------------------------------------------- */
 
 /* Number of tokens that equal the reference before the first that does not. */
-static size_t agreement(engine *e, const int32_t *prompt, size_t prompt_count, const int32_t *expected, size_t count)
+static size_t agreement(engine *e, const int32_t *prompt, size_t prompt_count, const int32_t *expected,
+                        size_t count)
 {
     mk_error err;
     mk_sampling greedy = mk_sampling_default();
@@ -210,13 +212,15 @@ static size_t tokenize_file(const engine *e, const char *path, int32_t *ids)
     if (!file)
         return 0;
     char *text = malloc(65536); /* more than 8,192 tokens */
-    size_t size = fread(text, 1, 65536, file), count = 0, scratch_size = mk_tokenize_scratch_size(&e->model, size);
+    size_t size = fread(text, 1, 65536, file), count = 0,
+           scratch_size = mk_tokenize_scratch_size(&e->model, size);
     fclose(file);
     void *scratch = malloc(scratch_size);
     int32_t *all = malloc((size + 3) * sizeof *all);
     mk_error err = {""};
-    CHECK_MSG(mk_tokenize(&e->model, text, size, 0, all, size + 3, &count, scratch, scratch_size, &err) == MK_OK, "%s",
-              err.text);
+    CHECK_MSG(mk_tokenize(&e->model, text, size, 0, all, size + 3, &count, scratch, scratch_size, &err) ==
+                  MK_OK,
+              "%s", err.text);
     CHECK(count >= TOKENS);
     memcpy(ids, all, TOKENS * sizeof *ids);
     free(text);

@@ -4,7 +4,8 @@
 #include "makarna.h"
 
 static const char expected[] =
-    ", there was a little girl named Lily. She loved to play outside in the park. One day, she saw a big, red ball. "
+    ", there was a little girl named Lily. She loved to play outside in the park. One day, she saw a big, red "
+    "ball. "
     "She wanted to play with it, but it was too high.\nLily's mom said, \"Lily, let's go to the park.\" "
     "Lily was sad and didn't know";
 
@@ -27,7 +28,8 @@ int main(int argc, char **argv)
     size_t size = strlen(prompt), scratch_size = mk_tokenize_scratch_size(&model, size), count;
     void *scratch = malloc(scratch_size);
     int32_t ids[64];
-    CHECK(mk_tokenize(&model, prompt, size, MK_TOKENIZE_BOS, ids, 64, &count, scratch, scratch_size, &err) == MK_OK);
+    CHECK(mk_tokenize(&model, prompt, size, MK_TOKENIZE_BOS, ids, 64, &count, scratch, scratch_size, &err) ==
+          MK_OK);
     CHECK(mk_eval(ctx, ids, count, &err) == MK_OK);
     mk_sampling greedy = mk_sampling_default();
     mk_detokenizer decoder = {.started = true};

@@ -21,7 +21,8 @@ static double value_at(const mk_image *image, const mkn_tensor *t, uint32_t r, u
         return (double)((const float *)(const void *)codes)[r * t->cols + c];
     uint32_t blocks = (t->cols + 31) / 32, supers = (blocks + 7) / 8, b = c / 32, super = c / 256;
     if (t->type == MKN_Q8) {
-        double d = (double)mk_half_to_float(mk_load16(scales + ((size_t)(r / 4) * supers + super) * 8 + 2 * (r % 4)));
+        double d =
+            (double)mk_half_to_float(mk_load16(scales + ((size_t)(r / 4) * supers + super) * 8 + 2 * (r % 4)));
         return d * (int8_t)codes[((size_t)(r / 4) * blocks + b) * 128 + r % 4 * 32 + c % 32];
     }
     const uint8_t *at = scales + (size_t)(r / 4) * (8 * supers + 4 * blocks) + super * (8 + 32);
@@ -186,7 +187,8 @@ static void reference(const mk_image *image, const int32_t *tokens, uint32_t cou
     for (uint32_t t = 0; t < count; t++) {
         row x;
         norm(image, MKN_OUTPUT_NORM, 0, residual[t], x);
-        multiply(image, image->header->flags & MKN_TIED ? MKN_TOKEN_EMBEDDING : MKN_OUTPUT_HEAD, 0, x, logits[t]);
+        multiply(image, image->header->flags & MKN_TIED ? MKN_TOKEN_EMBEDDING : MKN_OUTPUT_HEAD, 0, x,
+                 logits[t]);
     }
 }
 
@@ -222,15 +224,16 @@ static void stop(run *r)
 }
 
 /* Evaluates all tokens, batch at a time, and collects all logits. */
-static void eval_all(mk_context *ctx, uint32_t batch, const int32_t *tokens, uint32_t count, uint32_t vocabulary,
-                     float *logits)
+static void eval_all(mk_context *ctx, uint32_t batch, const int32_t *tokens, uint32_t count,
+                     uint32_t vocabulary, float *logits)
 {
     mk_error err;
     for (uint32_t done = 0; done < count;) {
         uint32_t n = count - done < batch ? count - done : batch;
         CHECK_MSG(mk_eval(ctx, tokens + done, n, &err) == MK_OK, "%s", err.text);
         for (uint32_t i = 0; i < n; i++)
-            memcpy(logits + (size_t)(done + i) * vocabulary, mk_logits(ctx, n - 1 - i), vocabulary * sizeof *logits);
+            memcpy(logits + (size_t)(done + i) * vocabulary, mk_logits(ctx, n - 1 - i),
+                   vocabulary * sizeof *logits);
         CHECK(mk_logits(ctx, n) == NULL);
         done += n;
     }
@@ -304,11 +307,12 @@ static void check_model(const char *name, tiny_options o, uint64_t seed)
                     CHECK_MSG(error < limit, "%s: %g", name, error);
                     memcpy(first, logits, bytes_of_logits);
                 }
-                CHECK_MSG(memcmp(first, logits, bytes_of_logits) == 0, "%s: batch %u, %u threads", name, batches[b],
-                          threads);
+                CHECK_MSG(memcmp(first, logits, bytes_of_logits) == 0, "%s: batch %u, %u threads", name,
+                          batches[b], threads);
                 CHECK(mk_rewind(r.ctx, 60, &err) == MK_ERR_ARGUMENT);
                 CHECK(mk_rewind(r.ctx, 20, &err) == MK_OK && mk_logits(r.ctx, 0) == NULL);
-                eval_all(r.ctx, batches[b], tokens + 20, count - 20, o.vocabulary, logits + (size_t)20 * o.vocabulary);
+                eval_all(r.ctx, batches[b], tokens + 20, count - 20, o.vocabulary,
+                         logits + (size_t)20 * o.vocabulary);
                 CHECK(memcmp(first, logits, bytes_of_logits) == 0);
                 if (!kv && b == 1 && threads == 2)
                     check_state(&model, r.ctx, tokens, count);
