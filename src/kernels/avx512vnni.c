@@ -176,7 +176,7 @@ static inline __mmask16 rows_mask(const gemm_job *job, uint32_t group)
     if (group > job->last)
         return 0;
     uint32_t groups = job->last - group + 1;
-    return groups >= HALF_GROUPS ? 0xffff : (__mmask16)((1u << (4 * groups)) - 1);
+    return (__mmask16)(groups >= HALF_GROUPS ? 0xffffu : (1u << (4 * groups)) - 1);
 }
 
 /* Sums of 32 rows by `count` tokens, x_stride apart, that begin at the values in sums. Without its loops
