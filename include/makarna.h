@@ -239,10 +239,11 @@ typedef struct mk_message {
     size_t bytes;
 } mk_message;
 
-/* Scratch bytes for mk_chat_tokenize with messages of `text_bytes` in total. */
+/* Scratch bytes (aligned to 8) for mk_chat_tokenize with messages of `text_bytes` in total. 0 where the image
+ * has no chat format, and on overflow. */
 size_t mk_chat_scratch_size(const mk_model *model, size_t messages, size_t text_bytes);
 
-/* Most ids that such a conversation can give. */
+/* Most ids that such a conversation can give; 0 as above. */
 size_t mk_chat_capacity(const mk_model *model, size_t messages, size_t text_bytes);
 
 /* A conversation in the model's chat format, up to where the assistant's next answer begins.

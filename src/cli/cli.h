@@ -42,9 +42,10 @@ size_t cli_character(const char *text, size_t size);
 /* Bytes as printable UTF-8: control characters, invalid sequences and backslashes as escapes. */
 void cli_put_escaped(const char *text, size_t size);
 
-/* Seconds since some moment, and since main began. */
+/* Seconds since some moment, and since main began without what was deducted: waiting for the user. */
 double cli_now(void);
 double cli_age(void);
+void cli_deduct(double seconds);
 
 /* ---- Command line (command_line.c) ----------------------------------------------------------------- */
 

@@ -177,6 +177,9 @@ static int create_context(evaluation *e)
     session->params.context = e->own->window;
     if (session->params.context > e->count)
         session->params.context = (uint32_t)e->count;
+    if (session->params.context > session->info.context)
+        return cli_error("a window of %u tokens is longer than the model's context of %u: give --window %u",
+                         session->params.context, session->info.context, session->info.context);
     if (session->params.batch > session->params.context)
         session->params.batch = session->params.context;
     session->params.max_logits = session->params.batch;

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <string.h>
 #include <time.h>
@@ -21,6 +22,10 @@ bool cli_write(int fd, const void *data, size_t size)
         ssize_t written = write(fd, p, size);
         if (written < 0 && errno == EINTR)
             continue;
+        if (written < 0 && errno == EAGAIN) { /* somebody else made it non-blocking */
+            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
+            continue;
+        }
         if (written < 0)
             return false;
         p += written;
@@ -150,10 +155,16 @@ double cli_now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+static double age_begin; /* 0: the clock has not started */
+
 double cli_age(void)
 {
-    static double start;
-    if (start == 0)
-        start = cli_now();
-    return cli_now() - start;
+    if (age_begin == 0)
+        age_begin = cli_now();
+    return cli_now() - age_begin;
+}
+
+void cli_deduct(double seconds)
+{
+    age_begin += seconds;
 }

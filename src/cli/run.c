@@ -62,7 +62,9 @@ static int read_prompt(run_state *s, const char *operand)
     uint64_t limit = context * longest;
     if (limit < ALWAYS_TOKENIZED)
         limit = ALWAYS_TOKENIZED;
+    double begin = cli_now();
     int status = cli_read_operand(&s->prompt, operand, limit);
+    cli_deduct(cli_now() - begin);
     if (status == CLI_DONE && s->prompt.more)
         return cli_error("the prompt has more than %U bytes, so more than %U tokens; the context holds %u",
                          limit, limit / longest, context);
@@ -261,7 +263,8 @@ static int answer(run_state *s)
     if (end == RUN_INTERRUPTED)
         cli_note("stopped");
     note_timing("prompt", fed, fed, fed_at - begin);
-    note_timing("answer", made, made ? made - 1 : 0, made_at - fed_at); /* the prompt gave the first */
+    size_t computed = mk_position(s->session.ctx) - fed; /* the prompt gave the first, the last may give none */
+    note_timing("answer", made, computed, made_at - fed_at);
     return CLI_DONE;
 }
 

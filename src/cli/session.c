@@ -102,8 +102,13 @@ static int refuse_plan(const cli_session *session)
     cli_say_plan(&session->plan, &session->params, cli_note);
     uint32_t longest = mk_longest_context(&session->model, &session->params, cap);
     if (longest) {
-        cli_note("The longest context that fits is %u: --context %u, or context = %u in the config file%s",
-                 longest, longest, longest, session->params.kv == MK_KV_Q8 ? "; kv = q4 makes it longer" : "");
+        cli_note("The longest context that fits is %u: --context %u, or context = %u in the config file",
+                 longest, longest, longest);
+        mk_params smaller = session->params;
+        smaller.kv = MK_KV_Q4;
+        uint32_t longer = mk_longest_context(&session->model, &smaller, cap);
+        if (longer > longest)
+            cli_note("With a smaller KV cache, --kv q4 or kv = q4, it is %u", longer);
         return CLI_FAILED;
     }
     mk_params least = session->params;

@@ -180,7 +180,7 @@ static mk_status apply(loader *l, const source *s, const char *key, char *value)
 {
     int index = mk_config_find(key);
     if (index < 0)
-        return fail_at(l, s, key, "no such key%s", "");
+        return fail_at(l, s, key, "no such key: %s lists them", "makarna run --help");
     const mk_option *option = &mk_config_options[index];
     mk_config_origin *origin = &l->config->origins[index];
     if (s->section && s->section != option->section)

@@ -262,7 +262,8 @@ static mk_status check_place(const mkn_section *data, const mkn_tensor *t, mk_er
         t->scales_size != scales_size)
         return mk_fail(err, MK_ERR_FORMAT, "%U bytes and %U of scales, expected %U and %U", t->size,
                        t->scales_size, size, scales_size);
-    if (!inside(t->offset, size, data) || (scales_size && !inside(t->scales_offset, scales_size, data)))
+    if (!inside(t->offset, size, data) ||
+        (scales_size ? !inside(t->scales_offset, scales_size, data) : t->scales_offset != 0))
         return mk_fail(err, MK_ERR_FORMAT,
                        "%U bytes at %U and %U at %U, expected inside the data section (%U bytes at %U)", size,
                        t->offset, scales_size, t->scales_offset, data->size, data->offset);

@@ -23,8 +23,8 @@ typedef struct mk_candidate {
  * otherwise rng advances by one draw.
  *
  * NaN and -infinity are never drawn, +infinity counts as FLT_MAX; id 0, without a draw, where nothing remains.
- * A parameter that is NaN switches its step off (temperature: takes the most likely token), and so does a
- * penalty that is not positive. A top_p of 0 or less, or a min_p above 1, leaves the most likely token alone. */
+ * A parameter that is NaN switches its step off (temperature: greedy), and so does a penalty that is not
+ * positive. A top_p of 0 or less, or a min_p above 1, leaves the most likely token alone. */
 int32_t mk_sample_logits(const float *logits, uint32_t vocabulary, const int32_t *history, size_t history_count,
                          const mk_sampling *sampling, mk_rng *rng, mk_candidate *candidates);
 

@@ -140,6 +140,8 @@ static void encode_plain(mk_encoder *e, const uint8_t *text, size_t size)
 void mk_encoder_text(mk_encoder *e, bool control, const uint8_t *text, size_t size)
 {
     size_t plain = 0; /* where the text not yet encoded begins */
+    if (size == 0)
+        return; /* text may be NULL */
     for (size_t i = 0; i < size;) {
         size_t length = 0;
         uint32_t token = mk_vocab_special(e->vocab, control, text + i, size - i, &length);

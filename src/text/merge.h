@@ -22,7 +22,7 @@ typedef struct mk_word {
 } mk_word;
 
 #define MK_WORD_END 0xffffffffu
-#define MK_WORD_BYTES 24u       /* scratch for each symbol */
+#define MK_WORD_BYTES 24u /* scratch for each symbol */
 
 /* Lays the arrays for at most `capacity` symbols into scratch, aligned to 4, of capacity * MK_WORD_BYTES. */
 mk_word mk_word_place(void *scratch, size_t capacity);

@@ -63,9 +63,16 @@ config() {
     expect 1 "a.conf:2: model: $work/nowhere.mkn: cannot open: no such file" run -c "$work/a.conf" Hello
     expect 0 "ready" run -m "$image" --raw -c "$work/a.conf" Hello
     printf '\nisa = mmx\n' >"$work/a.conf"
-    expect 1 "a.conf:2: isa: " run -m "$image" -c "$work/a.conf" Hello
+    expect 1 'a.conf:2: isa: isa "mmx" is not in this build' run -m "$image" -c "$work/a.conf" Hello
     printf 'context = 16777216\n' >"$work/a.conf"
     expect 1 "a.conf:1: context: context is 16777216" run -m "$image" -c "$work/a.conf" Hello
+    printf 'include = a.conf\n' >"$work/b.conf"
+    printf 'include = b.conf\n' >"$work/a.conf"
+    expect 1 "b.conf:1: include: $work/a.conf includes itself" run -c "$work/a.conf" Hello
+    printf '\357\273\277model = "%s"\r\n[memory]\r\nmemory = 1K' "$image" >"$work/a.conf"
+    expect 1 "a.conf:3: memory: memory = 1024 bytes" run -c "$work/a.conf" Hello
+    printf 'temprature = 1\n' >"$work/a.conf"
+    expect 1 "a.conf:1: temprature: no such key: makarna run --help lists them" run -c "$work/a.conf" Hello
     expect 1 "cannot open the config file $work/none.conf: no such file" run -c "$work/none.conf" Hello
     silent
 }
@@ -101,6 +108,9 @@ limits() {
     silent
     context=$("$makarna" info "$image" | sed -n 's/^context  *//p')
     expect 1 "this model takes 1 to $context" $run --context $((context + 1)) Hello
+    expect 0 "the context of 1 tokens is full" $run --context 1 ""
+    yes "one two three" | head -n $context >"$work/text"
+    expect 1 "give --window $context" perplexity -m "$image" -f "$work/text" --window $((context + 1))
     head -c 100000000 /dev/zero | "$makarna" $run >"$work/out" 2>"$work/err"
     judge $? 1 "the prompt has more than" "100 MB of zeros"
 }
@@ -156,6 +166,20 @@ streams() {
     done
     "$makarna" $run -n 2 Hello 2>&- >"$work/out" || fail "without standard error: $?"
     "$makarna" $run -n 2 Hello <&- 2>"$work/err" >"$work/out" || fail "without standard input: $?"
+    # An output that another program made non-blocking: everything arrives.
+    mkfifo "$work/slow"
+    yes "one two three" | head -n 2000 >"$work/text"
+    "$makarna" tokenize -m "$image" <"$work/text" >"$work/first"
+    { sleep 1; cat; } <"$work/slow" >"$work/out" &
+    { dd if=/dev/null oflag=nonblock 2>/dev/null; "$makarna" tokenize -m "$image" <"$work/text"; } \
+        >"$work/slow" 2>"$work/err"
+    judge $? 0 "" "a non-blocking output"
+    wait $!
+    [ "$(wc -c <"$work/first")" -gt 65536 ] && cmp -s "$work/out" "$work/first" || fail "a non-blocking output"
+    # Waiting for the prompt is no time of ours.
+    { sleep 2; echo Hello; } | "$makarna" $run -n 1 >"$work/out" 2>"$work/err"
+    judge $? 0 "ready: " "a prompt that is late"
+    grep -qE '^ready: [0-9]{1,3}[.]' "$work/err" || fail "a prompt that is late: $(cat "$work/err")"
     # A reader that goes away: no message, exit status 1.
     {
         sleep 1

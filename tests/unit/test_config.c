@@ -121,8 +121,8 @@ static void check_values(void)
 
 static void check_refusals(void)
 {
-    refused("temperature = 1", "a.conf:1: temperature: no such key");
-    refused("\n\n top_k = 3\n", "a.conf:3: top_k: no such key");
+    refused("temperature = 1", "a.conf:1: temperature: no such key: makarna run --help lists them");
+    refused("\n\n top_k = 3\n", "a.conf:3: top_k: no such key: makarna run --help lists them");
     refused("n = 5\nthreads", "a.conf:2: expected \"key = value\", found \"threads\"");
     refused("= 5", "a.conf:1: expected \"key = value\", found \"= 5\"");
     refused("threads = 0", "a.conf:1: threads: expected a whole number from 1 to 64, or auto, found \"0\"");

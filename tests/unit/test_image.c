@@ -112,6 +112,31 @@ static void hostile_fields(const uint8_t *bytes, size_t size)
     CHECK(refused > 0 && accepted > 0);
 }
 
+/* What the header, directory and layers may not say, and the frequencies that angles come from. */
+static void hostile_rope_and_counts(const uint8_t *bytes, size_t size)
+{
+    static const uint32_t frequencies[] = {0x7fc00000 /* NaN */, 0x7f800000 /* infinity */,
+                                           0x41010000 /* 8.06 */, 0xbf800000 /* -1 */};
+    uint8_t *copy = copy_of(bytes, size);
+    mkn_header *h = (mkn_header *)(void *)copy;
+    mkn_tensor *t = (mkn_tensor *)(void *)(copy + h->sections[MKN_DIRECTORY].offset);
+    t += t->role == MKN_Q4_TABLES;
+    for (size_t i = 0; i < sizeof frequencies / sizeof *frequencies; i++) {
+        memcpy(copy + t->offset + t->size - 4, &frequencies[i], 4);
+        tiny_seal(copy);
+        expect_refusal(copy, size, "frequency", i);
+    }
+    memcpy(copy, bytes, size);
+    h->tensor_count = 0; /* an empty section may have any offset */
+    h->sections[MKN_DIRECTORY] = (mkn_section){0, 0, 0};
+    tiny_seal(copy);
+    h->sections[MKN_DIRECTORY].offset = UINT64_MAX - 63;
+    h->checksum = 0;
+    h->checksum = mk_hash(h, sizeof *h, 0);
+    expect_refusal(copy, size, "no tensors", 0);
+    free(copy);
+}
+
 static void verify_finds_damage(uint8_t *bytes, size_t size)
 {
     mk_model model;
@@ -157,6 +182,7 @@ int main(void)
         flip_directory_bits(bytes, size);
         truncate_everywhere(bytes, size);
         hostile_fields(bytes, size);
+        hostile_rope_and_counts(bytes, size);
         verify_finds_damage(bytes, size);
         free(bytes);
     }
