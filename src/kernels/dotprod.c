@@ -10,6 +10,12 @@ static inline int32x4_t add_products(int32x4_t acc, int8x16_t w, int8x16_t x)
 
 #include "kernels/neon_dot.h"
 
+void mk_dotprod_gemv(const mk_matrix *w, uint32_t group_begin, uint32_t group_end, const mk_activations *x,
+                     float *y)
+{
+    gemv(w, group_begin, group_end, x, y);
+}
+
 /* ---- GEMM ------------------------------------------------------------------------------------ */
 
 /* A tile of 32 rows and one super-block is expanded into the scratch as int8, [4 pairs of groups][k / 4]
@@ -38,6 +44,7 @@ static inline void store_transposed(rows4 r, int8_t *out)
 
 static void expand_q4(const mk_super_block *sb, const int8_t *tables, int8_t *out)
 {
+    MK_MARK("expand_q4");
     for (uint32_t b = 0; b < sb->blocks; b++, out += 8 * MKN_BLOCK) {
         rows4 low, high;
         for (uint32_t r = 0; r < 4; r++) {
@@ -54,7 +61,8 @@ static void expand_q4(const mk_super_block *sb, const int8_t *tables, int8_t *ou
 static void expand_q8(const mk_super_block *sb, int8_t *out)
 {
     const int8_t *codes = (const int8_t *)sb->codes;
-    for (uint32_t b = 0; b < sb->blocks; b++, codes += 128, out += 8 * MKN_BLOCK) {
+    MK_MARK("expand_q8");
+    for (const int8_t *end = codes + 128 * sb->blocks; codes < end; codes += 128, out += 8 * MKN_BLOCK) {
         rows4 low, high;
         for (uint32_t r = 0; r < 4; r++) {
             low.row[r] = vld1q_s8(codes + 32 * r);
@@ -88,6 +96,8 @@ static inline __attribute__((always_inline)) void multiply_tile(const int8_t *w,
     int32x4_t acc[TILE_TOKENS][2];
     for (uint32_t t = 0; t < count; t++)
         acc[t][0] = acc[t][1] = vdupq_n_s32(0);
+    if (count == TILE_TOKENS)
+        MK_MARK("tile");
     for (const int8_t *end = w + 8 * MKN_BLOCK * blocks; w < end; w += 128, x += 16) {
         int8x16_t v[TILE_TOKENS];
         for (uint32_t t = 0; t < count; t++)
@@ -112,9 +122,11 @@ static inline __attribute__((always_inline)) void multiply_tile(const int8_t *w,
     }
 }
 
-static void multiply_tokens(const int8_t *w, const int8_t *x, size_t x_stride, uint32_t blocks, uint32_t count,
-                            int32x4_t sums[TILE_TOKENS][2])
+/* One pair of groups, or one group, by up to eight tokens. */
+static void multiply_block(const int8_t *w, const int8_t *x, size_t x_stride, uint32_t blocks,
+                           const mk_results *to, uint32_t count, uint32_t groups)
 {
+    int32x4_t sums[TILE_TOKENS][2];
     switch (count) {
     case 1:
         multiply_tile(w, x, x_stride, blocks, 1, sums);
@@ -140,29 +152,29 @@ static void multiply_tokens(const int8_t *w, const int8_t *x, size_t x_stride, u
     default:
         multiply_tile(w, x, x_stride, blocks, 8, sums);
     }
+    if (groups == 2)
+        mk_add_sums(to, count, 2, sums[0], 2);
+    else
+        mk_add_sums(to, count, 1, sums[0], 2);
 }
 
-/* Groups g and, where `both`, g + 1, for all tokens; y of the first row of g. */
-static void multiply_pair(const mk_matrix *w, const int8_t *tile, uint32_t g, bool both, uint32_t super,
+/* Groups g and, where there are two, g + 1, for all tokens; y of the first row of g. */
+static void multiply_pair(const mk_matrix *w, const int8_t *tile, uint32_t g, uint32_t groups, uint32_t super,
                           const mk_activations *x, uint32_t tokens, float *y, size_t y_stride)
 {
     mk_super_block sb = mk_super_block_at(w, g, super);
-    float32x4_t d[2] = {mk_load_d(sb.d), mk_load_d(mk_super_block_at(w, both ? g + 1 : g, super).d)};
     size_t x_stride = (size_t)x->blocks * MKN_BLOCK;
     const int8_t *x_codes = x->codes + (size_t)super * MKN_SUPER_BLOCK;
-    const float *x_scales = x->scales + super;
+    mk_results to = {
+        .y_stride = y_stride,
+        .x_scale_stride = mk_super_blocks(x->blocks),
+        .d = {mk_load_d(sb.d), mk_load_d(mk_super_block_at(w, g + groups - 1, super).d)},
+    };
     for (uint32_t token = 0; token < tokens; token += TILE_TOKENS) {
         uint32_t count = tokens - token < TILE_TOKENS ? tokens - token : TILE_TOKENS;
-        int32x4_t sums[TILE_TOKENS][2];
-        multiply_tokens(tile, x_codes + token * x_stride, x_stride, sb.blocks, count, sums);
-        for (uint32_t t = 0; t < count; t++) {
-            float x_scale = x_scales[(size_t)(token + t) * mk_super_blocks(x->blocks)];
-            for (uint32_t i = 0; i < (both ? 2u : 1u); i++) {
-                float *out = y + (token + t) * y_stride + 4 * i;
-                float32x4_t acc = super ? vld1q_f32(out) : vdupq_n_f32(0);
-                vst1q_f32(out, mk_add_super_block(acc, sums[t][i], d[i], x_scale));
-            }
-        }
+        to.y = y + token * y_stride;
+        to.x_scales = x->scales + super + token * to.x_scale_stride;
+        multiply_block(tile, x_codes + token * x_stride, x_stride, sb.blocks, &to, count, groups);
     }
 }
 
@@ -172,10 +184,11 @@ static void gemm(const mk_matrix *w, uint32_t group_begin, uint32_t group_end, c
     int8_t *tile = scratch;
     for (uint32_t begin = group_begin; begin < group_end; begin += 2 * TILE_PAIRS) {
         uint32_t end = group_end - begin < 2 * TILE_PAIRS ? group_end : begin + 2 * TILE_PAIRS;
+        mk_clear_results(y, y_stride, begin, end, tokens);
         for (uint32_t super = 0; super < mk_super_blocks(w->blocks); super++) {
             expand_tile(w, begin, end, super, tile);
             for (uint32_t g = begin; g < end; g += 2)
-                multiply_pair(w, tile + (g - begin) / 2 * PAIR_BYTES, g, g + 1 < end, super, x, tokens,
+                multiply_pair(w, tile + (g - begin) / 2 * PAIR_BYTES, g, g + 1 < end ? 2 : 1, super, x, tokens,
                               y + (size_t)g * MKN_GROUP, y_stride);
         }
     }
@@ -190,12 +203,12 @@ static const mk_attention_steps steps = {
     .values = {mk_neon_values_q8, mk_neon_values_q4},
 };
 
-static void attend_q8(const mk_attention *a)
+void mk_dotprod_attend_q8(const mk_attention *a)
 {
     mk_attend(a, MK_KV_Q8, &steps);
 }
 
-static void attend_q4(const mk_attention *a)
+void mk_dotprod_attend_q4(const mk_attention *a)
 {
     mk_attend(a, MK_KV_Q4, &steps);
 }
@@ -204,14 +217,14 @@ const mk_kernels mk_kernels_dotprod = {
     .name = "dotprod",
     .hadamard = mk_neon_hadamard,
     .quantize = mk_neon_quantize,
-    .gemv = gemv,
+    .gemv = mk_dotprod_gemv,
     .gemm = gemm,
     .rms_norm = mk_neon_rms_norm,
     .silu_multiply = mk_neon_silu_multiply,
     .add = mk_scalar_add,
     .rope = mk_neon_rope,
     .kv_store = {mk_neon_kv_store_q8, mk_neon_kv_store_q4},
-    .attend = {attend_q8, attend_q4},
+    .attend = {mk_dotprod_attend_q8, mk_dotprod_attend_q4},
 };
 
 #else

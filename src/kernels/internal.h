@@ -11,6 +11,7 @@
 extern const mk_kernels mk_kernels_scalar;
 extern const mk_kernels mk_kernels_neon;
 extern const mk_kernels mk_kernels_dotprod;
+extern const mk_kernels mk_kernels_i8mm;
 extern const mk_kernels mk_kernels_avx2;
 extern const mk_kernels mk_kernels_avx512vnni;
 
@@ -37,6 +38,18 @@ static inline float mk_hadamard_scale(uint32_t length)
     int log2 = 31 - __builtin_clz(length);
     return mk_float_from_bits((uint32_t)(127 - (log2 + 1) / 2) << 23) * (log2 % 2 ? 0x1.6a09e6p+0f : 1.0f);
 }
+
+/* Marks for tests/bench/cycles.sh, which compiles a second time with MK_MARKS: of the loop that follows, or,
+ * with an end, of what lies between. In every other build they are nothing. */
+#ifdef MK_MARKS
+#define MK_MARK_TEXT(name) "// LLVM-MCA-BEGIN " name "\n"
+#define MK_MARK(name) __asm__ volatile(MK_MARK_TEXT(name))
+#define MK_MARK_END __asm__ volatile("// LLVM-MCA-END")
+#else
+#define MK_MARK_TEXT(name)
+#define MK_MARK(name) ((void)0)
+#define MK_MARK_END ((void)0)
+#endif
 
 static inline uint32_t mk_pad32(uint32_t n)
 {

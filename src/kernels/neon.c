@@ -272,22 +272,32 @@ enum { TILE_TOKENS = 2 }; /* 8 sums, 4 rows, 2 tokens in 16 registers */
 
 static void expand_q4(const mk_super_block *sb, const int8_t *tables, int8_t *out)
 {
-    for (uint32_t i = 0; i < 4 * sb->blocks; i++) {
-        int8x16_t table = vld1q_s8(tables + 16 * (size_t)sb->picks[i]);
-        uint8x16_t codes = vld1q_u8(sb->codes + 16 * i);
-        int8_t *block = out + i / 4 * 128 + i % 4 * 16;
-        vst1q_s8(block, mk_lookup_low(table, codes));
-        vst1q_s8(block + 64, mk_lookup_high(table, codes));
+    const uint8_t *codes = sb->codes, *picks = sb->picks;
+    MK_MARK("expand_q4");
+    for (const uint8_t *end = picks + 4 * sb->blocks; picks < end; picks += 4, codes += 64, out += 128) {
+        int8x16_t table[4];
+        uint8x16_t c[4];
+        for (uint32_t r = 0; r < 4; r++) {
+            table[r] = vld1q_s8(tables + 16 * (size_t)picks[r]);
+            c[r] = vld1q_u8(codes + 16 * r);
+        }
+        for (uint32_t r = 0; r < 4; r++) {
+            vst1q_s8(out + 16 * r, mk_lookup_low(table[r], c[r]));
+            vst1q_s8(out + 64 + 16 * r, mk_lookup_high(table[r], c[r]));
+        }
     }
 }
 
 static void expand_q8(const mk_super_block *sb, int8_t *out)
 {
     const int8_t *codes = (const int8_t *)sb->codes;
-    for (uint32_t i = 0; i < 4 * sb->blocks; i++, codes += 32) {
-        int8_t *block = out + i / 4 * 128 + i % 4 * 16;
-        vst1q_s8(block, vld1q_s8(codes));
-        vst1q_s8(block + 64, vld1q_s8(codes + 16));
+    MK_MARK("expand_q8");
+    for (const int8_t *end = codes + 128 * sb->blocks; codes < end; codes += 128, out += 128) {
+        int8x16_t c[8];
+        for (uint32_t i = 0; i < 8; i++)
+            c[i] = vld1q_s8(codes + 16 * i);
+        for (uint32_t i = 0; i < 8; i++)
+            vst1q_s8(out + i % 2 * 64 + i / 2 * 16, c[i]);
     }
 }
 
@@ -333,20 +343,17 @@ static void multiply_tokens(const int8_t *w, const int8_t *x, size_t x_stride, u
 static void multiply_group(const int8_t *tile, const mk_super_block *sb, uint32_t super,
                            const mk_activations *x, uint32_t tokens, float *y, size_t y_stride)
 {
-    float32x4_t d = mk_load_d(sb->d);
     size_t x_stride = (size_t)x->blocks * MKN_BLOCK;
     const int8_t *x_codes = x->codes + (size_t)super * MKN_SUPER_BLOCK;
-    const float *x_scales = x->scales + super;
+    mk_results to = {
+        .y_stride = y_stride, .x_scale_stride = mk_super_blocks(x->blocks), .d = {mk_load_d(sb->d)}};
     for (uint32_t token = 0; token < tokens; token += TILE_TOKENS) {
         uint32_t count = tokens - token < TILE_TOKENS ? tokens - token : TILE_TOKENS;
         int32x4_t sums[TILE_TOKENS];
         multiply_tokens(tile, x_codes + token * x_stride, x_stride, 2 * sb->blocks, count, sums);
-        for (uint32_t t = 0; t < count; t++) {
-            float *out = y + (token + t) * y_stride;
-            float32x4_t acc = super ? vld1q_f32(out) : vdupq_n_f32(0);
-            float x_scale = x_scales[(size_t)(token + t) * mk_super_blocks(x->blocks)];
-            vst1q_f32(out, mk_add_super_block(acc, sums[t], d, x_scale));
-        }
+        to.y = y + token * y_stride;
+        to.x_scales = x->scales + super + token * to.x_scale_stride;
+        mk_add_sums(&to, count, 1, sums, 1);
     }
 }
 
@@ -355,6 +362,7 @@ static void gemm(const mk_matrix *w, uint32_t group_begin, uint32_t group_end, c
 {
     for (uint32_t begin = group_begin; begin < group_end; begin += TILE_GROUPS) {
         uint32_t end = group_end - begin < TILE_GROUPS ? group_end : begin + TILE_GROUPS;
+        mk_clear_results(y, y_stride, begin, end, tokens);
         for (uint32_t super = 0; super < mk_super_blocks(w->blocks); super++) {
             for (uint32_t g = begin; g < end; g++) {
                 mk_super_block sb = mk_super_block_at(w, g, super);

@@ -66,6 +66,64 @@ static inline float32x4_t mk_add_super_block(float32x4_t acc, int32x4_t sum, flo
     return vfmaq_f32(acc, vcvtq_f32_s32(sum), vmulq_n_f32(d, x_scale));
 }
 
+/* Where the results of a tile of gemm go: one group of rows, or two. */
+typedef struct mk_results {
+    float *y; /* of the first row and token */
+    size_t y_stride;
+    const float *x_scales; /* of the first token */
+    size_t x_scale_stride;
+    float32x4_t d[2];
+} mk_results;
+
+/* Loads stand first: the compiler cannot know that these rows of y are not each other. */
+static inline __attribute__((always_inline)) void mk_add_tokens(mk_results *to, const uint32_t count,
+                                                                const uint32_t groups, const int32x4_t *sums,
+                                                                const uint32_t sums_stride)
+{
+    float32x4_t acc[4][2];
+    float x_scale[4], *y = to->y;
+    for (uint32_t i = 0; i < count; i++, y += to->y_stride) {
+        x_scale[i] = *to->x_scales;
+        to->x_scales += to->x_scale_stride;
+        for (uint32_t g = 0; g < groups; g++)
+            acc[i][g] = vld1q_f32(y + 4 * g);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t g = 0; g < groups; g++)
+            acc[i][g] = mk_add_super_block(acc[i][g], sums[i * sums_stride + g], to->d[g], x_scale[i]);
+    }
+    y = to->y;
+    for (uint32_t i = 0; i < count; i++, y += to->y_stride) {
+        for (uint32_t g = 0; g < groups; g++)
+            vst1q_f32(y + 4 * g, acc[i][g]);
+    }
+    to->y = y;
+}
+
+/* Adds the sums of one super-block for `count` tokens, sums_stride apart. */
+static inline __attribute__((always_inline)) void mk_add_sums(const mk_results *results, uint32_t count,
+                                                              const uint32_t groups, const int32x4_t *sums,
+                                                              const uint32_t sums_stride)
+{
+    mk_results to = *results;
+    for (; count >= 4; count -= 4, sums += 4 * sums_stride) {
+        if (groups == sums_stride)
+            MK_MARK("scale");
+        mk_add_tokens(&to, 4, groups, sums, sums_stride);
+        if (groups == sums_stride)
+            MK_MARK_END;
+    }
+    for (; count > 0; count--, sums += sums_stride)
+        mk_add_tokens(&to, 1, groups, sums, sums_stride);
+}
+
+/* Zeroes the results of groups begin .. end - 1, before the first super-block. */
+static inline void mk_clear_results(float *y, size_t y_stride, uint32_t begin, uint32_t end, uint32_t tokens)
+{
+    for (uint32_t t = 0; t < tokens; t++)
+        memset(y + t * y_stride + (size_t)begin * MKN_GROUP, 0, (end - begin) * MKN_GROUP * sizeof *y);
+}
+
 /* Four successive positions of attention; the last one stands in for those past the end, whose results
  * are not used. */
 static inline void mk_four_positions(const mk_attention *a, uint32_t t, size_t at[4])
@@ -97,5 +155,11 @@ void mk_neon_kv_store_q4(const float *x, uint32_t head_size, mk_kv_plane plane, 
 float mk_neon_softmax(float *s, uint32_t count);
 void mk_neon_values_q8(const mk_attention *a, const float *e, size_t stride, const float *inverse);
 void mk_neon_values_q4(const mk_attention *a, const float *e, size_t stride, const float *inverse);
+
+/* Those of the dotprod set. */
+void mk_dotprod_gemv(const mk_matrix *w, uint32_t group_begin, uint32_t group_end, const mk_activations *x,
+                     float *y);
+void mk_dotprod_attend_q8(const mk_attention *a);
+void mk_dotprod_attend_q4(const mk_attention *a);
 
 #endif

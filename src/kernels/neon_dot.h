@@ -20,6 +20,7 @@ static inline int32x4_t dot_q4(const mk_super_block *sb, const int8_t *tables, c
 {
     int32x4_t acc0 = vdupq_n_s32(0), acc1 = acc0, acc2 = acc0, acc3 = acc0;
     const uint8_t *codes = sb->codes, *picks = sb->picks, *end = picks + 4 * sb->blocks;
+    MK_MARK("dot_q4");
     for (; picks < end; picks += 4, codes += 64, x += 32) {
         int8x16_t x0 = vld1q_s8(x), x1 = vld1q_s8(x + 16);
         acc0 = add_row_q4(acc0, tables + 16 * (size_t)picks[0], codes, x0, x1);
@@ -40,6 +41,7 @@ static inline int32x4_t dot_q8(const mk_super_block *sb, const int8_t *x)
 {
     int32x4_t acc0 = vdupq_n_s32(0), acc1 = acc0, acc2 = acc0, acc3 = acc0;
     const int8_t *codes = (const int8_t *)sb->codes, *end = codes + 128 * sb->blocks;
+    MK_MARK("dot_q8");
     for (; codes < end; codes += 128, x += 32) {
         int8x16_t x0 = vld1q_s8(x), x1 = vld1q_s8(x + 16);
         acc0 = add_row_q8(acc0, codes, x0, x1);

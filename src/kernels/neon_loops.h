@@ -8,9 +8,9 @@
  *
  * Cycles by llvm-mca 19 (its bound in brackets), by gcc 12 from the intrinsics / here:
  *                                    Cortex-A53        Cortex-A72 (cortex-a57)
- *     q4, 128 weights                68 / 52 (40)      33 / 28 (28)
- *     q8, 128 weights                41 / 29 (24)      16 / 16 (16)
- *     tile, 256 multiply-adds        82 / 56 (48)      32 / 32 (32)
+ *     q4, 128 weights                68 / 54 (40)      33 / 28 (26)
+ *     q8, 128 weights                41 / 28 (24)      16 / 16 (16)
+ *     tile, 256 multiply-adds        82 / 57 (48)      32 / 32 (32)
  */
 #ifndef MK_KERNELS_NEON_LOOPS_H
 #define MK_KERNELS_NEON_LOOPS_H
@@ -72,7 +72,7 @@ static inline int32x4_t mk_neon_loop_q4(const uint8_t *codes, const uint8_t *pic
         ZERO(8) ZERO(9) ZERO(10) ZERO(11) ZERO(12) ZERO(13) ZERO(14) ZERO(15)
         LOAD4(4, 5, 6, 7, "%[codes]")
         LOAD4(24, 25, 26, 27, "%[x]")
-        "1:\n"
+        MK_MARK_TEXT("gemv_q4") "1:\n"
         Q4_TABLES(0, 1, 2, 3)
         "subs %[pairs], %[pairs], #1\n"
         "add %[second], %[codes], #64\n"
@@ -109,32 +109,33 @@ static inline int32x4_t mk_neon_loop_q8(const int8_t *codes, const int8_t *x, si
         LOAD4(0, 1, 2, 3, "%[codes]")
         LOAD4(24, 25, 26, 27, "%[x]")
         LOAD4(4, 5, 6, 7, "%[a]")
-        "1:\n"
+        MK_MARK_TEXT("gemv_q8") "1:\n"
         "subs %[pairs], %[pairs], #1\n"
-        "add %[a], %[codes], #128\n"
-        "add %[x], %[x], #64\n"
         "add %[b], %[codes], #192\n"
-        "csel %[x], %[first_x], %[x], eq\n"
+        "add %[a], %[codes], #128\n"
         "add %[codes], %[codes], #256\n"
+        "add %[x], %[x], #64\n"
+        "csel %[x], %[first_x], %[x], eq\n"
         "csel %[codes], %[first_codes], %[codes], eq\n"
         "add %[c], %[codes], #64\n"
         MUL(16, 0, 24) MUL(17, 1, 25) MUL(18, 2, 24) MUL(19, 3, 25)
         MUL(20, 4, 24) MUL(21, 5, 25) MUL(22, 6, 24) MUL(23, 7, 25)
         MUL_ADD(16, 0, 24) MUL_ADD(17, 1, 25) MUL_ADD(18, 2, 24) MUL_ADD(19, 3, 25)
-        MUL_ADD(20, 4, 24) MUL_ADD(21, 5, 25) MUL_ADD(22, 6, 24) MUL_ADD(23, 7, 25)
+        MUL_ADD(20, 4, 24) MUL_ADD(21, 5, 25)
         LOAD4(0, 1, 2, 3, "%[a]")
+        MUL_ADD(22, 6, 24) MUL_ADD(23, 7, 25)
         PAIR_ADD(8, 16) PAIR_ADD(9, 17) PAIR_ADD(10, 18) PAIR_ADD(11, 19)
-        PAIR_ADD(12, 20) PAIR_ADD(13, 21) PAIR_ADD(14, 22) PAIR_ADD(15, 23)
         LOAD4(4, 5, 6, 7, "%[b]")
+        PAIR_ADD(12, 20) PAIR_ADD(13, 21) PAIR_ADD(14, 22) PAIR_ADD(15, 23)
         MUL(16, 0, 26) MUL(17, 1, 27) MUL(18, 2, 26) MUL(19, 3, 27)
         MUL(20, 4, 26) MUL(21, 5, 27) MUL(22, 6, 26) MUL(23, 7, 27)
         MUL_ADD(16, 0, 26) MUL_ADD(17, 1, 27) MUL_ADD(18, 2, 26) MUL_ADD(19, 3, 27)
-        MUL_ADD(20, 4, 26) MUL_ADD(21, 5, 27) MUL_ADD(22, 6, 26) MUL_ADD(23, 7, 27)
         LOAD4(0, 1, 2, 3, "%[codes]")
-        PAIR_ADD(8, 16) PAIR_ADD(9, 17) PAIR_ADD(10, 18) PAIR_ADD(11, 19)
+        MUL_ADD(20, 4, 26) MUL_ADD(21, 5, 27) MUL_ADD(22, 6, 26) MUL_ADD(23, 7, 27)
         LOAD4(4, 5, 6, 7, "%[c]")
-        PAIR_ADD(12, 20) PAIR_ADD(13, 21) PAIR_ADD(14, 22) PAIR_ADD(15, 23)
+        PAIR_ADD(8, 16) PAIR_ADD(9, 17) PAIR_ADD(10, 18) PAIR_ADD(11, 19)
         LOAD4(24, 25, 26, 27, "%[x]")
+        PAIR_ADD(12, 20) PAIR_ADD(13, 21) PAIR_ADD(14, 22) PAIR_ADD(15, 23)
         "b.ne 1b\n"
         ADD(8, 8, 9) ADD(10, 10, 11) ADD(12, 12, 13) ADD(14, 14, 15) /* the halves of each row */
         ADD_PAIRS(8, 8, 10) ADD_PAIRS(12, 12, 14)
@@ -159,11 +160,11 @@ static inline void mk_neon_loop_tile(const int8_t *w, const int8_t *x, size_t x_
         ZERO(0) ZERO(1) ZERO(2) ZERO(3) ZERO(4) ZERO(5) ZERO(6) ZERO(7)
         ZERO(8) ZERO(9) ZERO(10) ZERO(11) ZERO(12) ZERO(13) ZERO(14) ZERO(15)
         LOAD4(16, 17, 18, 19, "%[w]")
-        "1:\n"
+        MK_MARK_TEXT("tile") "1:\n"
         "ldr q20, [%[x0], %[at]]\n ldr q21, [%[x1], %[at]]\n"
+        "subs %[steps], %[steps], #1\n"
         "ldr q22, [%[x2], %[at]]\n ldr q23, [%[x3], %[at]]\n"
         "add %[at], %[at], #16\n"
-        "subs %[steps], %[steps], #1\n"
         "add %[w], %[w], #64\n"
         "csel %[w], %[first_w], %[w], eq\n"
         MUL(24, 16, 20) MUL(25, 17, 20) MUL(26, 18, 20) MUL(27, 19, 20)

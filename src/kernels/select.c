@@ -10,6 +10,7 @@
 enum {
     CAP_AARCH64_ASIMD = 1 << 1,
     CAP_AARCH64_ASIMDDP = 1 << 20,
+    CAP2_AARCH64_I8MM = 1 << 13, /* of AT_HWCAP2 */
     CAP_ARM_NEON = 1 << 12,
     CAP_ARM_VFPV4 = 1 << 16,
 };
@@ -22,6 +23,9 @@ static const mk_kernels *const sets[] = {
 #endif
 #ifdef MK_HAVE_DOTPROD
     &mk_kernels_dotprod,
+#endif
+#ifdef MK_HAVE_I8MM
+    &mk_kernels_i8mm,
 #endif
 #ifdef MK_HAVE_AVX2
     &mk_kernels_avx2,
@@ -42,7 +46,10 @@ static bool cpu_has(const char *name)
     unsigned long has = getauxval(AT_HWCAP);
     if (strcmp(name, "neon") == 0)
         return has & CAP_AARCH64_ASIMD;
-    return strcmp(name, "dotprod") == 0 && (has & CAP_AARCH64_ASIMDDP);
+    if (!(has & CAP_AARCH64_ASIMDDP))
+        return false;
+    return strcmp(name, "dotprod") == 0 ||
+           (strcmp(name, "i8mm") == 0 && (getauxval(AT_HWCAP2) & CAP2_AARCH64_I8MM));
 }
 #elif defined(__arm__)
 static bool cpu_has(const char *name)

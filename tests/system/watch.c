@@ -1,19 +1,21 @@
 /* watch.c - runs a program under ptrace and reports what it asks of the kernel, to test the memory
  * contract (DESIGN section 7) from outside:
  *
- *     watch REPORT [--image FILE] [--preload FILE] [--stdout FILE] [--stderr FILE] -- PROGRAM ARGUMENT...
+ *     watch REPORT [--image FILE] [--preload FILE] [--stdout FILE] [--stderr FILE] [--interrupt N]
+ *           -- PROGRAM ARGUMENT...
  *
  * REPORT gets lines "name value": exit (128 + n for signal n), ready (1 once a write to stderr had the
  * word), forbidden (brk, mmap and mremap calls of any thread after that) and their names, mallocs (the
- * same for malloc and its kin, where count_malloc.so is preloaded), image_read (bytes of
- * FILE that were read or touched until ready), peak_rss (bytes). The exit status is 0 if the program
- * could be run at all: judging is the caller's. */
+ * same for malloc and its kin, where count_malloc.so is preloaded), image_read (bytes of FILE that were
+ * read or touched until ready), peak_rss (bytes). With --interrupt the program gets SIGINT at its Nth
+ * write to standard output after "ready". The exit status is 0 if the program could be run at all:
+ * judging is the caller's. */
 #define _GNU_SOURCE
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -61,6 +63,7 @@ static struct {
     thread threads[MAX_THREADS];
     size_t thread_count;
     bool ready;
+    unsigned long interrupt_at, writes; /* to standard output, after ready */
     unsigned forbidden;
     char forbidden_names[256];
     uint64_t malloc_flag; /* address in the program, 0 if it has none */
@@ -178,8 +181,11 @@ static void call_ends(const syscall_info *call, int64_t result)
 {
     uint64_t number = call->entry.number;
     const uint64_t *args = call->entry.args;
-    if (state.ready)
+    if (state.ready) {
+        if (number == SYS_write && args[0] == 1 && ++state.writes == state.interrupt_at)
+            kill(state.main, SIGINT);
         return;
+    }
     if (state.image && result > 0 && (number == SYS_read || number == SYS_pread64) && is_image(args[0]))
         state.image_read += (uint64_t)result;
     if (number == SYS_write && args[0] == 2 && result > 0 && says_ready(args)) {
@@ -280,13 +286,14 @@ int main(int argc, char **argv)
             out = argv[i + 1];
         else if (strcmp(argv[i], "--stderr") == 0)
             err = argv[i + 1];
+        else if (strcmp(argv[i], "--interrupt") == 0)
+            state.interrupt_at = strtoul(argv[i + 1], NULL, 10);
         else
             break;
     }
     if (i + 1 >= argc || strcmp(argv[i], "--") != 0) {
-        fprintf(stderr,
-                "usage: watch REPORT [--image FILE] [--preload FILE] [--stdout FILE] [--stderr FILE] -- "
-                "PROGRAM ...\n");
+        fprintf(stderr, "usage: watch REPORT [--image FILE] [--preload FILE] [--stdout FILE] [--stderr FILE] "
+                        "[--interrupt N] -- PROGRAM ...\n");
         return 2;
     }
     start(argv + i + 1, preload, out, err);
