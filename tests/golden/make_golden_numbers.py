@@ -45,7 +45,7 @@ CONTINUATION = 48
 WINDOWS, WINDOW = 16, 512
 END = (0, 2)  # <|endoftext|>, <|im_end|>
 PROMPTS = [
-    "The capital of France is",
+    "The Roman Empire was",
     "Once upon a time, there was a little girl who",
     "Water boils at a temperature of",
     'def fibonacci(n):\n    """Return the n-th Fibonacci number."""\n',

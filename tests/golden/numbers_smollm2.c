@@ -185,7 +185,7 @@ static void check_greedy(engine *e, const char *path, size_t enough, unsigned wa
         size_t same = agreement(e, prompt, prompt_count, expected, count);
         printf("greedy continuation %u agrees for %zu of %zu tokens\n", prompts + 1, same, count);
         prompts++;
-        good += same >= enough || same == count;
+        good += same >= enough;
     }
     fclose(file);
     CHECK_MSG(prompts == 5 && good >= wanted, "%u of %u continuations agree", good, prompts);
