@@ -60,7 +60,7 @@ static mk_status make_strings(image_parts *p, const source *s, const char *reque
     if (found == CHAT_FAILED)
         return quant_fail(err, MK_ERR_UNSUPPORTED, "%s: %s", s->path, message);
     if (message[0])
-        fprintf(stderr, "makarna-quant: %s: %s\n", s->path, message);
+        fprintf(stderr, "makarna-quant: note: %s: %s\n", s->path, message);
     texts *t = &p->strings;
     texts_begin(t, sizeof record);
     record.name = texts_add(t, s->model.name);

@@ -266,11 +266,11 @@ const gguf_key *gguf_find(const gguf *file, const char *name)
     return bsearch(&wanted, file->keys, (size_t)file->key_count, sizeof wanted, compare_keys);
 }
 
-static const char *type_name(const gguf_key *key)
+static const char *type_name(uint32_t type)
 {
     static const char *const names[GGUF_VALUE_TYPES] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
                                                         "bool", "string", "array", "u64", "i64", "f64"};
-    return key->type < GGUF_VALUE_TYPES ? names[key->type] : "unknown";
+    return type < GGUF_VALUE_TYPES ? names[type] : "unknown";
 }
 
 /* Finds a key; *key is NULL if it may be absent and is. */
@@ -286,7 +286,7 @@ static mk_status wrong_type(const gguf *file, const gguf_key *key, const char *e
 {
     char name[QUANT_NAME];
     return quant_fail(err, MK_ERR_FORMAT, "%s: key %s has type %s, expected %s", file->path,
-                      quant_name(key->name, name), type_name(key), expected);
+                      quant_name(key->name, name), type_name(key->type), expected);
 }
 
 /* An integer of any width; negative ones come out above INT64_MAX. */
@@ -432,8 +432,8 @@ mk_status gguf_array32(const gguf *file, const char *name, uint32_t item_type, c
     if (status || !key)
         return status;
     if (key->item_type != item_type && !(item_type == GGUF_I32 && key->item_type == GGUF_U32))
-        return quant_fail(err, MK_ERR_FORMAT, "%s: array %s has items of type %u, expected %u", file->path,
-                          name, key->item_type, item_type);
+        return quant_fail(err, MK_ERR_FORMAT, "%s: array %s has items of type %s, expected %s", file->path,
+                          name, type_name(key->item_type), type_name(item_type));
     *items = key->value;
     return MK_OK;
 }

@@ -69,11 +69,13 @@ static mk_status refuse_rope_scaling(const gguf *file, mk_error *err)
         (status = gguf_f32(file, "llama.rope.scale_linear", false, &linear, err)))
         return status;
     if (!source_is(kind, "none"))
-        return quant_fail(err, MK_ERR_UNSUPPORTED,
-                          "%s: RoPE scaling of type %s (llama.rope.scaling.type) is not known", file->path,
-                          quant_name(kind, name));
+        return quant_fail(
+            err, MK_ERR_UNSUPPORTED,
+            "%s: RoPE scaling of type %s (llama.rope.scaling.type) is not supported, expected none", file->path,
+            quant_name(kind, name));
     if ((factor != 1 && factor != 0) || (linear != 1 && linear != 0))
-        return quant_fail(err, MK_ERR_UNSUPPORTED, "%s: RoPE scaling by the factor %g is not known", file->path,
+        return quant_fail(err, MK_ERR_UNSUPPORTED,
+                          "%s: RoPE scaling by the factor %g is not supported, expected 1", file->path,
                           (double)(factor != 1 ? factor : linear));
     return MK_OK;
 }
@@ -205,7 +207,8 @@ static mk_status read_tensor(source_tensor *t, const gguf *file, const gguf_tens
     quant_name(g->name, name);
     if (!known_type(g->type, &t->type))
         return quant_fail(err, MK_ERR_UNSUPPORTED,
-                          "%s: tensor %s has type %s (%u); supported: F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q6_K",
+                          "%s: tensor %s has type %s (%u); supported: F32, F16, BF16, Q8_0, Q4_0, Q4_1, "
+                          "Q6_K; take the F16 or Q8_0 file of this model",
                           file->path, name, ggml_type_name(g->type), g->type);
     if (g->extent[2] != 1 || g->extent[3] != 1)
         return quant_fail(err, MK_ERR_UNSUPPORTED, "%s: tensor %s has more than two dimensions", file->path,

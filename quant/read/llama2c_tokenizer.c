@@ -14,12 +14,14 @@ enum { FIRST_BYTE = 3, FIRST_PIECE = FIRST_BYTE + 256 };
 static mk_status check_special(const source_vocab *v, uint32_t id, const char *path, mk_error *err)
 {
     static const char *const fixed[FIRST_BYTE] = {"<unk>", "\n<s>\n", "\n</s>\n"};
-    char expected[8], name[QUANT_NAME];
+    char expected[QUANT_NAME], name[QUANT_NAME];
     if (id < FIRST_BYTE) {
         if (!source_is(v->tokens[id], fixed[id]))
             return quant_fail(err, MK_ERR_FORMAT,
-                              "%s: token %u is \"%s\", expected the special token that llama2.c has there",
-                              path, id, quant_name(v->tokens[id], name));
+                              "%s: token %u is \"%s\", expected \"%s\" as in every tokenizer of llama2.c; give "
+                              "the model's own",
+                              path, id, quant_name(v->tokens[id], name),
+                              quant_name(source_text(fixed[id]), expected));
         return MK_OK;
     }
     snprintf(expected, sizeof expected, "<0x%02X>", (id - FIRST_BYTE) & 255u);

@@ -18,11 +18,12 @@ static mk_status map_descriptor(source_map *map, int fd, const char *path, mk_er
         return quant_fail(err, MK_ERR_IO, "%s: cannot stat: %s", path, strerror(errno));
     if (S_ISDIR(st.st_mode))
         return quant_fail(err, MK_ERR_UNSUPPORTED,
-                          "%s: is a directory; expected a .gguf file or a llama2.c .bin file", path);
+                          "%s: is a directory; expected a .gguf file, or a .bin file of llama2.c", path);
     if (!S_ISREG(st.st_mode))
-        return quant_fail(err, MK_ERR_IO, "%s: not a regular file", path);
+        return quant_fail(err, MK_ERR_IO,
+                          "%s: not a regular file; a pipe or device must be copied into one first", path);
     if (st.st_size == 0)
-        return quant_fail(err, MK_ERR_FORMAT, "%s: empty file", path);
+        return quant_fail(err, MK_ERR_FORMAT, "%s: empty file; download it again", path);
     if ((uint64_t)st.st_size > SIZE_MAX)
         return quant_fail(err, MK_ERR_UNSUPPORTED,
                           "%s: %llu bytes do not fit into the address space of this machine; "

@@ -38,7 +38,8 @@ typedef struct source_vocab {
     uint32_t merge_count;
     source_string *merges;                   /* [merge_count], by rank; BPE only */
     int32_t bos, eos, unknown, padding, eot; /* ids, -1: none */
-    bool add_bos, add_eos, add_space_prefix;
+    bool add_bos, add_space_prefix;
+    bool add_eos; /* for --inspect: an image does not say so, since an answer follows every text */
     source_string chat_template; /* Jinja text, empty if none */
 } source_vocab;
 

@@ -14,7 +14,8 @@
 
 /* ---- Removal on a signal ---------------------------------------------------------------------- */
 
-static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGBUS};
+static const int signals[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGPIPE,
+                              SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2, SIGBUS};
 static const char *volatile pending_path; /* of the temporary file, for the handler */
 
 /* Only calls that are safe in a handler. SIGBUS: a mapped source shrank, or its disk failed. */
@@ -43,6 +44,7 @@ static void watch_signals(const char *path)
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* nohup stays in force */
             sigaction(signals[i], &action, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit (ulimit -f) becomes an error of the write */
 }
 
 static void unwatch_signals(void)
@@ -90,7 +92,8 @@ static mk_status create_temporary(output_file *f, mk_error *err)
         unwatch_signals();
         free(f->temporary);
         f->temporary = NULL;
-        return quant_fail(err, MK_ERR_IO, "%s: cannot create a file in its folder: %s", f->name,
+        return quant_fail(err, MK_ERR_IO,
+                          "%s: cannot create a file in its folder: %s; name another folder with -o", f->name,
                           strerror(error));
     }
     mode_t mask = umask(0);
@@ -127,8 +130,11 @@ mk_status output_file_create(output_file *f, const char *name, const source_map 
 
 static mk_status write_failed(const output_file *f, int error, mk_error *err)
 {
-    const char *hint =
-        error == ENOSPC || error == EDQUOT ? "; free some space or write to another disk with -o" : "";
+    const char *hint = "";
+    if (error == ENOSPC || error == EDQUOT)
+        hint = "; free some space or write to another disk with -o";
+    else if (error == EFBIG)
+        hint = "; raise the limit on file sizes (ulimit -f) or write to another disk with -o";
     return quant_fail(err, MK_ERR_IO, "%s: cannot write: %s%s", f->name, strerror(error), hint);
 }
 

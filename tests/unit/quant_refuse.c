@@ -177,7 +177,9 @@ static void tensors(void)
     const uint32_t q4_k = 12, unknown = 99;
     const uint64_t zero = 0, far = 1ull << 40, odd = 8, huge = 1ull << 62;
     set_field("blk.0.attn_q.weight", 4 + 16, &q4_k, 4);
-    refused("blk.0.attn_q.weight", "Q4_K");
+    refused("blk.0.attn_q.weight", "Q4_K (12)");
+    set_field("blk.0.attn_q.weight", 4 + 16, &q4_k, 4);
+    refused("F32, F16, BF16", "take the F16 or Q8_0 file");
     set_field("blk.0.attn_q.weight", 4 + 16, &unknown, 4);
     refused("blk.0.attn_q.weight", "99");
     rename_to("blk.1.ffn_up.weight", "blk.1.ffn_ux.weight");
@@ -216,6 +218,11 @@ static void vocabulary(void)
     refused("token 0", "type 7");
     set_u32("tokenizer.ggml.eos_token_id", 515);
     refused("tokenizer.ggml.eos_token_id is 515", "515 tokens");
+    memcpy(find("tokenizer.ggml.token_type") + 25 + 4, "\x04", 1); /* as u32, which is as good */
+    set_u32("tokenizer.ggml.eos_token_id", 515);
+    refused("tokenizer.ggml.eos_token_id is 515", "515 tokens");
+    memcpy(find("tokenizer.ggml.token_type") + 25 + 4, "\x06", 1);
+    refused("items of type f32", "expected i32");
     rename_to("tokenizer.ggml.merges", "tokenizer.ggml.mergex");
     refused("tokenizer.ggml.merges", "missing");
     add_key("tokenizer.ggml.add_eos_token", TINY_TYPE_U32, "\1\0\0\0", 4);
@@ -274,6 +281,13 @@ static void llama2c(void)
     write_whole(in_folder("changed.bin"), bin, bin_size);
     c.tokenizer = NULL;
     CHECK(quantize_files(&c, &err) != MK_OK && strstr(err.text, "--tokenizer FILE"));
+    size_t tokenizer_size = 0;
+    uint8_t *tokenizer = read_whole(in_folder("t.bin"), &tokenizer_size);
+    tokenizer[12] ^= 1; /* of "<unk>" */
+    write_whole(in_folder("other.bin"), tokenizer, tokenizer_size);
+    c.tokenizer = "other.bin";
+    CHECK(quantize_files(&c, &err) != MK_OK && strstr(err.text, "expected \"<unk>\""));
+    free(tokenizer);
     c.tokenizer = "t2.bin";
     CHECK(quantize_files(&c, &err) != MK_OK && strstr(err.text, "t2.bin"));
     c.tokenizer = "t.bin";
