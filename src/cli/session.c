@@ -64,10 +64,14 @@ void cli_set_params(cli_session *session)
 
 void cli_say_kernels(const char *label)
 {
+    bool all = true;
     cli_say("%s", label);
-    for (size_t i = 0; mk_isa_name(i); i++)
-        cli_say(mk_isa_available(mk_isa_name(i)) ? " %s" : " (%s)", mk_isa_name(i));
-    cli_say("; in parentheses: not on this CPU\n");
+    for (size_t i = 0; mk_isa_name(i); i++) {
+        bool available = mk_isa_available(mk_isa_name(i));
+        cli_say(available ? " %s" : " (%s)", mk_isa_name(i));
+        all = all && available;
+    }
+    cli_say(all ? "\n" : "; in parentheses: not on this CPU\n");
 }
 
 static void plan_line(void (*line)(const char *, ...), const char *label, uint64_t bytes, const char *why)
