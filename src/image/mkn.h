@@ -14,7 +14,7 @@
 #define MKN_VERSION 1u
 #define MKN_ALIGN 64u
 
-/* Block geometry (DESIGN section 5). */
+/* Block geometry. */
 #define MKN_BLOCK 32u        /* weights under one q4 table; K is zero-padded to it */
 #define MKN_SUPER_BLOCK 256u /* weights, and activations, under one scale; the last may be shorter */
 #define MKN_GROUP 4u         /* rows stored interleaved, so that they share each load of activations */

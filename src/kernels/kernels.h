@@ -1,5 +1,5 @@
 /* kernels.h - the hot functions of the decoder as one table, filled for each instruction set. Every
- * set gives the bits of the scalar reference (DESIGN section 6):
+ * set gives the bits of the scalar reference:
  *
  *   - the sum of a super-block (at most 256 products of int8) is exact in int32;
  *   - the float accumulator of an output is updated once per super-block, in K order, by

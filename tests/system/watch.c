@@ -1,5 +1,5 @@
 /* watch.c - runs a program under ptrace and reports what it asks of the kernel, to test the memory
- * contract (DESIGN section 7) from outside:
+ * contract from outside:
  *
  *     watch REPORT [--image FILE] [--preload FILE] [--stdout FILE] [--stderr FILE] [--interrupt N]
  *           -- PROGRAM ARGUMENT...
