@@ -16,8 +16,10 @@ static uint32_t usable_cores(void)
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0)
         return 1;
-    int count = CPU_COUNT(&set);
-    return count<1 ? 1 : count>(int) MK_MAX_THREADS ? MK_MAX_THREADS : (uint32_t)count;
+    uint32_t count = (uint32_t)CPU_COUNT(&set);
+    if (count < 1)
+        return 1;
+    return count < MK_MAX_THREADS ? count : MK_MAX_THREADS;
 }
 
 mk_params mk_params_default(const mk_model *model)

@@ -16,6 +16,7 @@ static mk_matrix matrix_of(const mk_image *image, const mkn_tensor *t, const int
 }
 
 /* Where the tensors of a layer belong, by role; 0: not one of these. */
+_Static_assert(offsetof(mk_layer_weights, attention_norm) > 0, "no tensor's place is at offset 0");
 static const size_t layer_matrices[MKN_ROLES] = {
     [MKN_Q] = offsetof(mk_layer_weights, q),       [MKN_K] = offsetof(mk_layer_weights, k),
     [MKN_V] = offsetof(mk_layer_weights, v),       [MKN_O] = offsetof(mk_layer_weights, o),

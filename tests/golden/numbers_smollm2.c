@@ -55,8 +55,9 @@ static void log_softmax(const engine *e, size_t back, double *out)
         largest = (double)logits[i] > largest ? (double)logits[i] : largest;
     for (uint32_t i = 0; i < e->vocabulary; i++)
         sum += exp((double)logits[i] - largest);
+    double log_sum = log(sum);
     for (uint32_t i = 0; i < e->vocabulary; i++)
-        out[i] = (double)logits[i] - largest - log(sum);
+        out[i] = (double)logits[i] - largest - log_sum;
 }
 
 typedef void (*visit)(const engine *e, size_t position, const double *log_probabilities, void *argument);
